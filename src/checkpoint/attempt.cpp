@@ -179,7 +179,7 @@ std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& s
       const std::filesystem::path path = lay_out(contents);
       files_.emplace_back();
       if (contents.subgroup || takes_kept(contents, path)) continue;
-      files_.back().emplace(storage::DirectFile::create(path, layouts_.back().bytes()));
+      files_.back().emplace(staging->create(contents.name, layouts_.back().bytes()));
       storage::write(around_.engine, *files_.back(), 0, layouts_.back().header(), parts_.label());
     }
   });

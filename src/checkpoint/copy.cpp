@@ -159,14 +159,14 @@ class Borrowed {
 };
 
 void copy_file(storage::Engine& engine, const std::filesystem::path& source,
-               const std::filesystem::path& target, const io::FileRecord& record,
+               const io::CheckpointStore::Staging& staging, const io::FileRecord& record,
                const storage::Label& label, const Turn& turn) {
   const io::SafetensorsLayout layout =
       layout_of(source, {record.tensors.begin(), record.tensors.end()});
   const storage::DirectFile input = storage::DirectFile::open(source);
   expect(input.size() == layout.bytes(), "{}: has {} bytes, {} were written", source.string(),
          input.size(), layout.bytes());
-  const storage::DirectFile output = storage::DirectFile::create(target, layout.bytes());
+  const storage::DirectFile output = staging.create(record.name, layout.bytes());
   SumCheck check(source, layout, record);
   Buffers buffers;
   for (Index offset = 0; offset < layout.bytes(); offset += kPartBytes) {
@@ -202,9 +202,8 @@ void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
   io::CheckpointStore::Staging staging = to.begin(step);
   const storage::Label label{.purpose = storage::Purpose::kCheckpointCopy, .step = step};
   for (const io::FileRecord& record : manifest.files) {
-    const std::filesystem::path target = staging.path() / record.name;
-    if (kept.in(to) == record && kept.link(to, target)) continue;
-    copy_file(engine, source / record.name, target, record, label, turn);
+    if (kept.in(to) == record && kept.link(to, staging.path() / record.name)) continue;
+    copy_file(engine, source / record.name, staging, record, label, turn);
   }
   io::write_manifest(staging.path(), manifest);
   const std::filesystem::path folder = staging.commit(mark_best);

@@ -67,6 +67,7 @@ CheckpointStore::Staging::Staging(CheckpointStore& store, Index step)
   expect(created, "{}: cannot remove what an interrupted run left; remove it by hand",
          path_.string());
   store.writing_.insert(path_.filename().string());
+  store.most_writing_ = std::max(store.most_writing_, store.writing_.size());
 }
 
 CheckpointStore::Staging::Staging(Staging&& other) noexcept

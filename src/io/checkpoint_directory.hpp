@@ -14,6 +14,7 @@
 #include "io/discarded_folders.hpp"
 #include "io/folder_place.hpp"
 #include "io/retention.hpp"
+#include "storage/direct_file.hpp"
 
 namespace dos::io {
 
@@ -33,7 +34,7 @@ std::filesystem::file_time_type written_at(const std::filesystem::path& checkpoi
 ///   step-N.tmp            being written, or left over from a crash
 ///   step-N                complete
 ///   step-N.old            the links' refuge while an existing step-N is replaced
-///   step-N.discarded.tmp  no longer a checkpoint, being removed
+///   step-N.discarded.tmp  no longer a checkpoint, being removed, or written over by the next
 ///   step-N.after-M        complete, set aside: the run has gone back to step M since
 ///
 /// Any number of processes may read; one process may write, from any thread. Nothing is created or
@@ -49,6 +50,15 @@ class CheckpointStore {
 
     /// Where its files go.
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+    /// A new file of `bytes` bytes there, to be written: after recycle(), one of a removed
+    /// checkpoint with what it holds, if one of this name and size is there that nobody else has.
+    /// Throws Error.
+    [[nodiscard]] storage::DirectFile create(const std::string& name, Index bytes) const {
+      const std::filesystem::path file = path_ / name;
+      return store_->discarded_.reuse(file, bytes) ? storage::DirectFile::open_to_write(file)
+                                                   : storage::DirectFile::create(file, bytes);
+    }
 
     /// Flushes the folder to the device, gives it its final name, lets `last` point to it, and
     /// `best` if `mark_best`; then removes the checkpoints that are not kept. Returns the final
@@ -96,6 +106,11 @@ class CheckpointStore {
                            std::string without = kGiveRun);
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
+  ~CheckpointStore() { discarded_.remove(); }
+
+  /// From now on checkpoints that commits remove wait for Staging::create(), as many as have been
+  /// written at once, for as long as the object lives.
+  void recycle() { recycles_ = true; }
 
   /// The run's folder is locked by this, which outlives the object: each begin() lets it keep that.
   void set_lock(RunLock* lock) { lock_ = lock; }
@@ -171,8 +186,9 @@ class CheckpointStore {
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
     ~Change() {
+      const std::size_t spares = store_.recycles_ ? store_.most_writing_ : 0;
       lock_.unlock();
-      store_.discarded_.remove();
+      store_.discarded_.remove(spares);
     }
 
    private:
@@ -219,7 +235,9 @@ class CheckpointStore {
   mutable std::recursive_mutex mutex_;
   mutable DiscardedFolders discarded_;
   RunLock* lock_ = nullptr;
-  std::set<std::string> writing_;   ///< names of the folders
+  std::set<std::string> writing_;  ///< names of the folders
+  std::size_t most_writing_ = 0;   ///< at once
+  bool recycles_ = false;
   bool is_ordered_ = true;          ///< commits come in the order of steps
   Index newest_ = -1;               ///< step of the newest commit, or from which the run goes on
   Index newest_best_ = -1;          ///< of the newest commit of a best one

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/discarded_folders.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "base/error.hpp"
+#include "base/file.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint_folders.hpp"
 #include "io/checkpoint_moves.hpp"
@@ -13,6 +21,31 @@
 namespace dos::io {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether this descriptor is the only way to the file: a lease for writing is given where nobody
+/// else has it open, or mapped.
+bool is_alone(int descriptor, Index bytes) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1 ||
+      info.st_size != bytes)
+    return false;
+  // Whoever opens it in between has a signal sent: by default one that ends the program.
+  if (::fcntl(descriptor, F_SETSIG, SIGURG) != 0) return false;
+  return ::fcntl(descriptor, F_SETLEASE, F_WRLCK) == 0 &&
+         ::fcntl(descriptor, F_SETLEASE, F_UNLCK) == 0;
+}
+
+bool is_spare(const fs::path& path, Index bytes) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool is = is_alone(descriptor, bytes);
+  ::close(descriptor);
+  return is;
+}
+
+}  // namespace
 
 void DiscardedFolders::take(const fs::path& folder) {
   const std::lock_guard lock(mutex_);
@@ -23,9 +56,9 @@ void DiscardedFolders::take(const fs::path& folder) {
   // One of the same step may still be on its way.
   for (Index number = 2; names_.contains(name); ++number)
     name = name_of(fmt::format("-{}", number));
-  waiting_.push_back(folder.parent_path() / name);
+  waiting_.push_back({.path = folder.parent_path() / name, .is_used = false});
   try {
-    rename_folder(folder, waiting_.back());
+    rename_folder(folder, waiting_.back().path);
   } catch (...) {
     waiting_.pop_back();
     throw;
@@ -38,17 +71,41 @@ bool DiscardedFolders::has(const std::string& name) const {
   return names_.contains(name);
 }
 
-void DiscardedFolders::remove() noexcept {
+bool DiscardedFolders::reuse(const fs::path& path, Index bytes) {
+  const std::lock_guard lock(mutex_);
+  for (Folder& folder : waiting_) {
+    const fs::path spare = folder.path / path.filename();
+    if (!is_spare(spare, bytes)) continue;
+    // On the device, too, the checkpoint has lost its name before its bytes are written over.
+    if (!folder.is_used) sync_directory(folder.path.parent_path());
+    folder.is_used = true;
+    std::error_code cause;
+    fs::rename(spare, path, cause);
+    expect(!cause, "{}: cannot become {}: {}", spare.string(), path.string(), cause.message());
+    return true;
+  }
+  return false;
+}
+
+void DiscardedFolders::remove(std::size_t spares) noexcept {
   std::unique_lock lock(mutex_);
-  const std::vector<fs::path> folders = std::exchange(waiting_, {});
-  for (const fs::path& folder : folders) {
+  std::vector<Folder> going;
+  std::vector<Folder> staying;
+  while (!waiting_.empty()) {
+    const bool stays = !waiting_.back().is_used && staying.size() < spares;
+    (stays ? staying : going).push_back(std::move(waiting_.back()));
+    waiting_.pop_back();
+  }
+  waiting_.assign(std::make_move_iterator(staying.rbegin()),
+                  std::make_move_iterator(staying.rend()));
+  for (const Folder& folder : going) {
     lock.unlock();
     std::error_code cause;
-    fs::remove_all(folder, cause);
+    fs::remove_all(folder.path, cause);
     if (cause)
-      log::warn("{}: cannot remove: {}; remove it by hand", folder.string(), cause.message());
+      log::warn("{}: cannot remove: {}; remove it by hand", folder.path.string(), cause.message());
     lock.lock();
-    names_.erase(folder.filename().string());
+    names_.erase(folder.path.filename().string());
   }
 }
 

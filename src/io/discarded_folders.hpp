@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/types.hpp"
+
 namespace dos::io {
 
 /// Checkpoints that are none any more, on their way out. They lose their names at once, and are
-/// removed when nobody waits for that. Thread-safe.
+/// removed when nobody waits for that, or give their files to the next ones: those have their
+/// places on the disk, so that nothing has to be found, and freed. Thread-safe.
 class DiscardedFolders {
  public:
   /// Takes the name away at once, so that a crash leaves no half-removed checkpoint under it.
@@ -18,13 +22,23 @@ class DiscardedFolders {
   void take(const std::filesystem::path& folder);
   /// Whether a folder of this name is on its way out.
   [[nodiscard]] bool has(const std::string& name) const;
-  /// Removes what was taken. Warns of what cannot be.
-  void remove() noexcept;
+  /// Gives the file of that name of one that was taken, with the bytes that it has, the name
+  /// `path`. False where none has one of so many bytes, or it has another name, or anybody has it
+  /// open, as the kernel tells of local file systems. Throws Error.
+  [[nodiscard]] bool reuse(const std::filesystem::path& path, Index bytes);
+  /// Removes what was taken, but the newest `spares` that reuse() has not used. Warns of what
+  /// cannot be removed.
+  void remove(std::size_t spares = 0) noexcept;
 
  private:
-  mutable std::mutex mutex_;                    ///< of what follows
-  std::set<std::string> names_;                 ///< of all
-  std::vector<std::filesystem::path> waiting_;  ///< that nobody removes yet
+  struct Folder {
+    std::filesystem::path path;
+    bool is_used = false;
+  };
+
+  mutable std::mutex mutex_;     ///< of what follows
+  std::set<std::string> names_;  ///< of all
+  std::vector<Folder> waiting_;  ///< that nobody removes yet, the newest last
 };
 
 }  // namespace dos::io

@@ -77,11 +77,12 @@ std::map<std::string, std::string> parse_metadata(const std::string& file,
 
 /// Pre: sorted by offset. Throws unless the entries cover [0, data_size) once.
 void check_cover(const std::vector<Entry>& entries, Index data_size, const std::string& file) {
-  Index covered = 0;
-  for (const Entry& entry : entries) {
+  for (const Entry& entry : entries)
     expect(entry.end <= data_size,
            "{}: its offsets [{}, {}] lie outside the {} data bytes: the file is truncated; {}",
            entry.place, entry.begin, entry.end, data_size, kHeaderRemedy);
+  Index covered = 0;
+  for (const Entry& entry : entries) {
     expect(entry.begin >= covered, "{}: its offsets [{}, {}] overlap the tensor before it; {}",
            entry.place, entry.begin, entry.end, kHeaderRemedy);
     expect(entry.begin == covered, "{}: bytes {} to {} before it belong to no tensor; {}",

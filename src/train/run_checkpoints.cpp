@@ -66,8 +66,12 @@ void RunCheckpoints::start(Index step, io::RunLock* lock) {
   writer_.forget();
   agree_on_taken_files();
   if (writes_) {
-    store_.stay();
-    if (local_) local_->stay();
+    const auto keep = [](io::CheckpointStore& store) {
+      store.stay();
+      store.recycle();
+    };
+    keep(store_);
+    if (local_) keep(*local_);
     go_on_from(step);
   }
   constexpr double kSecondsAnHour = 3600;
