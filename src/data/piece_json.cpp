@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "data/piece_model.hpp"
 
 namespace dos::data {
@@ -352,6 +353,26 @@ std::string piece_json_difference(std::string_view model) {
   if (description.characters.empty()) return "";
   return "the tokenizer normalizes text: where characters have unusual marks of their own "
          "transformers may make other tokens";
+}
+
+bool holds_pieces(const std::string& tokenizer_json, const std::string& model) {
+  const PieceModel pieces(model, "tokenizer.model");
+  const sentencepiece::SentencePieceProcessor& processor = pieces.processor();
+  const std::optional<json> document = try_parse_json_object(tokenizer_json);
+  const json::json_pointer place("/model/vocab");
+  if (!document || !document->contains(place)) return false;
+  const json& vocabulary = document->at(place);
+  // {text: number} of merges, [[text, score], ...] of unigram models.
+  const auto has = [&](int piece) {
+    const std::string& text = processor.IdToPiece(piece);
+    if (vocabulary.is_object()) return vocabulary.value(text, json()) == json(piece);
+    return std::cmp_less(piece, vocabulary.size()) && vocabulary[piece].is_array() &&
+           !vocabulary[piece].empty() && vocabulary[piece].front() == json(text);
+  };
+  if (!vocabulary.is_object() && !vocabulary.is_array()) return false;
+  for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
+    if (!processor.IsControl(piece) && !processor.IsUnknown(piece) && !has(piece)) return false;
+  return true;
 }
 
 json piece_json_config(const std::string& model, const std::optional<PieceTokens>& tokens) {

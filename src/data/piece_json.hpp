@@ -25,6 +25,10 @@ std::optional<nlohmann::json> piece_tokenizer_json(const std::string& model,
 /// where there is nothing but what is said above. Pre: `model` is one.
 std::string piece_json_difference(std::string_view model);
 
+/// Whether a tokenizer.json has the pieces of the model, but for control pieces, under the model's
+/// numbers. False also where it cannot be read. Throws Error as PieceModel does.
+bool holds_pieces(const std::string& tokenizer_json, const std::string& model);
+
 /// The tokenizer_config.json beside it.
 nlohmann::json piece_json_config(const std::string& model,
                                  const std::optional<PieceTokens>& tokens);

@@ -9,6 +9,7 @@
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
 #include "data/sentencepiece.hpp"
+#include "train/folder_tokenizer.hpp"
 #include "train/run_data.hpp"
 
 namespace dos::inference {
@@ -68,8 +69,13 @@ TokenizerPtr find_unchecked(const TokenizerChoice& choice, const train::ModelSou
   const nlohmann::json trained =
       source.checkpoint() != nullptr ? source.checkpoint()->manifest().tokenizer : nlohmann::json();
   if (!choice.file.empty()) return read_tokenizer(choice.file, trained);
-  if (!choice.data_prefix.empty())
-    return make_tokenizer_of(data::find_dataset(choice.data_prefix), trained, /*is_own=*/false);
+  if (!choice.data_prefix.empty()) {
+    const data::DatasetPaths paths = data::find_dataset(choice.data_prefix);
+    if (source.checkpoint() == nullptr)
+      train::expect_tokenizer_of(source.folder(), choice.data_prefix,
+                                 data::read_manifest(paths.manifest));
+    return make_tokenizer_of(paths, trained, /*is_own=*/false);
+  }
   if (source.checkpoint() == nullptr) return folder_tokenizer(source.folder(), choice);
   const data::DatasetPaths paths(source.run() / train::kTokenizerPrefix);
   expect(

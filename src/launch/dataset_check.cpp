@@ -51,9 +51,9 @@ void wait_for_verification(const LaunchOptions& options, const Preparation& prep
     wait(*verification, options.verify || !std::ranges::all_of(prepared.sources, has_sums));
     fault = verification->fault().value_or("");
   }
+  fault = ranks::first_text(exchange, fault);
   if (exchange == nullptr) return expect(fault.empty(), "{}", fault);
-  for (const std::string& found : ranks::gather_texts(*exchange, fault))
-    if (!found.empty()) throw ranks::AgreedError(found);
+  if (!fault.empty()) throw ranks::AgreedError(fault);
 }
 
 }  // namespace dos::launch

@@ -186,6 +186,7 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
          "tokenizer of the model",
          options.init_from.string(), config.model.vocab,
          described == nullptr ? std::string() : described->name.prefix, tokens);
+  if (takes_weights) train::expect_tokens_within(options.init_from, config.model.vocab);
   if (takes_weights && described != nullptr)
     train::expect_tokenizer_of(options.init_from, described->name.prefix,
                                *described->dataset.manifest);

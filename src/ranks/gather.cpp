@@ -43,6 +43,13 @@ std::vector<std::string> gather_texts(Exchange& exchange, const std::string& min
   return texts;
 }
 
+std::string first_text(Exchange* exchange, const std::string& mine) {
+  if (exchange == nullptr) return mine;
+  for (std::string& text : gather_texts(*exchange, mine))
+    if (!text.empty()) return std::move(text);
+  return "";
+}
+
 class StepNotes::Step {
  public:
   Step(Exchange& exchange, Index step, const StepNote& mine)

@@ -13,6 +13,10 @@ namespace dos::ranks {
 /// The text of every rank, by rank, on every rank. Waits for all. Throws Error after a failure.
 std::vector<std::string> gather_texts(Exchange& exchange, const std::string& mine);
 
+/// The first text, by rank, that is not empty, on every rank; "": all are. Waits for all; null: of
+/// this rank alone. Throws Error after a failure.
+std::string first_text(Exchange* exchange, const std::string& mine);
+
 /// What ranks tell each other at the beginning of each step.
 struct StepNote {
   Index signal = 0;      ///< number of the signal that asks this rank to stop; 0: none

@@ -10,6 +10,7 @@
 #include "data/bpe/byte_level_bpe.hpp"
 #include "data/dataset.hpp"
 #include "data/missing.hpp"
+#include "data/piece_json.hpp"
 #include "data/sentencepiece.hpp"
 #include "data/tokenizer.hpp"
 
@@ -23,6 +24,15 @@ constexpr const char* kPieces = "tokenizer.model";
 bool same_tokens(const std::string& ours, const std::string& theirs) {
   try {
     return ours == theirs || data::same_vocabulary(ours, theirs);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Whether a tokenizer.json holds the pieces of a model of SentencePiece.
+bool same_pieces(const std::string& model, const std::string& tokenizer_json) {
+  try {
+    return data::holds_pieces(tokenizer_json, model);
   } catch (const Error&) {
     return false;
   }
@@ -57,11 +67,12 @@ void expect_tokenizer_of(const std::filesystem::path& folder, const std::string&
   const std::filesystem::path other = folder / (is_json ? kPieces : data::kTokenizerJson);
   const std::filesystem::path found = data::is_missing(same) ? other : same;
   if (data::is_missing(found)) return;
-  // A tokenizer.json may hold the pieces of SentencePiece.
-  if (found == other && manifest.tokenizer == data::kSentencePiece) return;
-  const bool is_same = found == same && manifest.tokenizer != data::kBytes &&
-                       same_tokens(data::read_model(manifest, data::find_dataset(prefix).manifest),
-                                   read_text(found));
+  const auto ours = [&] { return data::read_model(manifest, data::find_dataset(prefix).manifest); };
+  bool is_same = false;
+  if (found == same && manifest.tokenizer != data::kBytes)
+    is_same = same_tokens(ours(), read_text(found));
+  else if (found == other && manifest.tokenizer == data::kSentencePiece)
+    is_same = same_pieces(ours(), read_text(found));
   expect(is_same,
          "{}: the text of {} was prepared with another tokenizer ({}), whose tokens mean nothing "
          "to the model: prepare it with this one, or take the file away if it is not the model's",

@@ -96,8 +96,8 @@ void Trainer::start_fresh() {
 
 void Trainer::start_from(std::span<const hf::ModelWeights> folders) {
   submitter_.set_tag({rt::Phase::kInit, kNoStep});
-  load_or_initialise(folders, submitter_, parameters_,
-                     static_cast<std::uint64_t>(inputs_.run.config.train.seed), states_);
+  const auto seed = static_cast<std::uint64_t>(inputs_.run.config.train.seed);
+  together([&] { load_or_initialise(folders, submitter_, parameters_, seed, states_); });
   submit_given_values();
   feed_.start(0, 0);
 }
@@ -112,23 +112,25 @@ void Trainer::submit_given_values() {
 
 void Trainer::resume(const CheckpointReader& checkpoint) {
   const io::CheckpointManifest& manifest = checkpoint.manifest();
-  const std::string fault = common_fault(load(checkpoint));
-  if (!fault.empty()) fail_together(fault);
+  together([&] {
+    io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.run.model));
+    checkpoint.expect_seed(inputs_.run.config.train.seed);
+    checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
+  });
   submit_given_values();
   start_step_ = manifest.step;
   feed_.start(start_step_, manifest.samples_consumed);
   checkpoints_.continue_from(checkpoint.folder(), manifest);
 }
 
-std::string Trainer::load(const CheckpointReader& checkpoint) {
+void Trainer::together(const std::function<void()>& work) const {
+  std::string fault;
   try {
-    io::expect_architecture(checkpoint.folder(), checkpoint.manifest(), to_json(inputs_.run.model));
-    checkpoint.expect_seed(inputs_.run.config.train.seed);
-    checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
+    work();
   } catch (const Error& error) {
-    return error.what();
+    fault = error.what();
   }
-  return "";
+  if (fault = ranks::first_text(inputs_.exchange, fault); !fault.empty()) fail_together(fault);
 }
 
 TrainResult Trainer::run(io::RunLock* lock) {
@@ -172,7 +174,7 @@ bool Trainer::stops() const {
 }
 
 void Trainer::end_if_states_lost() {
-  const std::string why = common_fault(states_.fault());
+  const std::string why = ranks::first_text(inputs_.exchange, states_.fault());
   if (why.empty()) return;
   checkpoints_.settle();
   checkpoints_.share_newest();
@@ -186,18 +188,11 @@ std::string Trainer::data_fault() const {
 }
 
 void Trainer::end_if_bad_data(Index step, const std::string& fault) {
-  const std::string why = common_fault(fault);
+  const std::string why = ranks::first_text(inputs_.exchange, fault);
   if (why.empty()) return;
   save_last(step);
   fail_together(
       fmt::format("{}; training stopped, the checkpoint of step {} is intact", why, step));
-}
-
-std::string Trainer::common_fault(const std::string& mine) const {
-  if (inputs_.exchange == nullptr) return mine;
-  for (const std::string& text : ranks::gather_texts(*inputs_.exchange, mine))
-    if (!text.empty()) return text;
-  return "";
 }
 
 void Trainer::fail_together(const std::string& message) const {
@@ -369,8 +364,9 @@ void Trainer::save_last(Index step) {
     settle_checkpoints();
   }
   end_if_states_lost();
-  const std::string fault = common_fault(checkpoints_.has(step) ? checkpoints_.share(step)
-                                                                : checkpoints_.failure_text(step));
+  const std::string fault =
+      ranks::first_text(inputs_.exchange, checkpoints_.has(step) ? checkpoints_.share(step)
+                                                                 : checkpoints_.failure_text(step));
   if (!fault.empty()) fail_together(fault);
 }
 

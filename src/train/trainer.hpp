@@ -125,8 +125,8 @@ class Trainer {
   void submit_step(Index step);
   /// Submits what makes of given values the parameters that all ranks compute with.
   void submit_given_values();
-  /// What is wrong with a checkpoint; "" after it was loaded.
-  std::string load(const CheckpointReader& checkpoint);
+  /// Does what throws Error on some ranks: then all of them fail with what the first has met.
+  void together(const std::function<void()>& work) const;
   void submit_gradients(Index step, const DataFeed::MicroBatches& batches);
   void submit_mean_loss(Index targets, const rt::Handle& mean, const char* label);
   std::vector<rt::TaskRecord> take_records(Index step);
@@ -141,8 +141,6 @@ class Trainer {
   void end_if_states_lost();
   /// Ends the run, with a checkpoint of `step`, if `fault` or that of another rank is not "".
   void end_if_bad_data(Index step, const std::string& fault);
-  /// What is wrong on this rank, or on the first one where something is; "": nothing. Collective.
-  [[nodiscard]] std::string common_fault(const std::string& mine) const;
   /// Ends the run of all ranks, which call it together.
   [[noreturn]] void fail_together(const std::string& message) const;
   [[nodiscard]] bool writes() const { return inputs_.run.share.rank == 0; }

@@ -131,6 +131,43 @@ class FolderTokens(FolderTest):
                  for source in (self.out, self.target, self.folder / "sent")]
         self.assertEqual({(text.returncode, text.stderr, text.stdout) for text in texts}, {(0, "", texts[0].stdout)})
 
+    def test_data_of_another_tokenizer_are_refused(self):
+        self.prepared(self.source, "data")
+        shutil.rmtree(self.source)
+        config = LLAMAS["llama"] | {"vocab_size": 5000, "eos_token_id": 2}
+        write_folder(self.source, config, llama_tensors(config))
+        self.prepared("sentencepiece", "other", "--vocab-size", "300")
+        keys = {"model.preset": "llama-tiny", "model.kv_heads": 1, "model.ffn": 24, "model.context": 16,
+                "data.path": self.folder / "data", "train.stop_after": 1}
+        self.trained(keys=keys)
+        self.exported()
+        file = self.source / "tokenizer.json"
+        keys = {"train.stop_after": 1, "model.context": 16}
+        # The pieces of the data under their numbers; a tokenizer of bytes; no tokenizer.
+        for text, fit in (((self.target / "tokenizer.json").read_text(), ("data",)),
+                          ((TOKENIZERS / "qwen.json").read_text(), ()), ("{}", ())):
+            file.write_text(text)
+            for data in ("data", "other"):
+                out = self.folder / "begun"
+                shutil.rmtree(out, ignore_errors=True)
+                begun = self.start_from(out=out, keys=keys | {"data.path": self.folder / data})
+                others = [program("evaluate", self.source, "--data", data, cwd=self.folder),
+                          program("generate", self.source, "--data", data, "--prompt", "one", "--tokens", 1,
+                                  cwd=self.folder)]
+                if data in fit:
+                    self.assertEqual([done.returncode for done in (begun, *others)], [0, 0, 0], begun.stderr)
+                    continue
+                for done, name in zip((begun, *others), ("train_gpt", "evaluate", "generate"), strict=True):
+                    self.expect_error(done, "was prepared with another tokenizer (sentencepiece)", name=name)
+                self.assertFalse(out.exists())
+
+    def test_a_tokenizer_larger_than_its_model_is_refused(self):
+        shutil.copy(TOKENIZERS / "qwen.json", self.source / "tokenizer.json")
+        for name in ("tokenizer.model", "tokenizer_config.json"):
+            (self.source / name).unlink()
+        self.expect_error(self.start_from(), "the tokenizer has 4005 tokens, the model 1406")
+        self.assertFalse(self.out.exists())
+
     def test_generation_ends_where_config_json_says(self):
         def made():
             result = program("generate", self.source, "--prompt", "one", "--temperature", 0, "--tokens", 30, "--speed",

@@ -9,7 +9,7 @@ import struct
 import unittest
 
 from folder_runs import KEYS, PAGES, STILL, FolderTest
-from harness import program, settings, snapshot
+from harness import program, snapshot
 from model_folder import (LLAMAS, GPT2, encode, gpt2_tensors, llama_tensors, narrowed, read_folder, read_safetensors,
                           widened, write_folder, write_safetensors)
 
@@ -234,29 +234,6 @@ class HuggingFace(FolderTest):
         self.started("--resume", "auto", keys=keys)
         self.expect_same_state(self.folder / "whole", self.out)
         self.expect_error(self.start_from("--resume"), "--init-from starts a run and --resume last continues one")
-
-    @unittest.skipUnless(os.environ["DOS_MPIEXEC"], "built without MPI")
-    def test_ranks_take_their_parts(self):
-        write_folder(self.source, GPT2, gpt2_tensors())
-        for zero in (1, 3):
-            out = self.folder / f"ranks{zero}"
-            self.started_on_ranks(2, out, {"train.workers": 1, "train.batch": 2, "train.lanes": 1, "dist.zero": zero})
-            self.exported(source=out, target=self.folder / f"from-ranks{zero}")
-            self.assertEqual(read_folder(self.folder / f"from-ranks{zero}"), gpt2_tensors())
-
-    @unittest.skipUnless(os.environ["DOS_MPIEXEC"], "built without MPI")
-    def test_ranks_take_their_parts_of_llamas_and_write_traces(self):
-        for zero, (kind, config) in enumerate(LLAMAS.items()):
-            self.source = write_folder(self.folder / f"hf-{kind}", config, llama_tensors(config))
-            out = self.folder / kind
-            self.trained_on_ranks(2, *settings({"data.path": self.shared / "data"} | self.keys | {
-                "train.workers": 1, "train.batch": 2, "train.lanes": 1, "dist.zero": max(1, zero), "model.context": 16}),
-                "--out", out, "--init-from", self.source, "--trace", self.folder / f"trace-{kind}")
-            self.exported(source=out, target=self.folder / f"from-{kind}")
-            self.assertEqual(read_folder(self.folder / f"from-{kind}"), read_folder(self.source))
-            report = program("report", self.folder / f"trace-{kind}", "--json", cwd=self.folder)
-            self.assertEqual(report.returncode, 0, report.stderr)
-            self.assertEqual({worker["rank"] for worker in json.loads(report.stdout)["workers"]}, {0, 1})
 
     def test_what_is_wrong_is_named_and_nothing_is_written(self):
         bad = gpt2_tensors()

@@ -187,6 +187,8 @@ const Damage kDamages[] = {
     {"trailing bytes", one_tensor(R"({"dtype":"U8","shape":[8],"data_offsets":[0,8]})", 11),
      "3 bytes follow the last tensor"},
     {"data without tensors", file_text("{}", 1), "1 bytes follow the last tensor"},
+    {"first offset outside", two_tensors("[1000,1004]", "[4,8]"),
+     "tensor 'x': its offsets [1000, 1004] lie outside the 8 data bytes"},
     {"overlap", two_tensors("[0,4]", "[2,6]"),
      "tensor 'y': its offsets [2, 6] overlap the tensor before it"},
     {"same place", two_tensors("[0,4]", "[0,4]"), "overlap the tensor before it"},
