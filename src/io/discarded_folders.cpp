@@ -3,18 +3,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <csignal>
 #include <iterator>
+#include <span>
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "base/mapped_file.hpp"
 #include "io/checkpoint_folders.hpp"
 #include "io/checkpoint_moves.hpp"
 
@@ -37,10 +40,26 @@ bool is_alone(int descriptor, Index bytes) {
          ::fcntl(descriptor, F_SETLEASE, F_UNLCK) == 0;
 }
 
+/// Takes the file out of the page cache; whether nothing of it is left there. Of pages of several
+/// kilobytes that are, a part may be written through the cache while another goes past it, which
+/// the kernel tells as an error when the file is flushed.
+bool leaves_cache(int descriptor, const fs::path& path) {
+  if (::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0) return false;
+  const MappedFile file(path);
+  const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.empty()) return true;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((bytes.size() - 1) / page + 1);
+  // The kernel wants an address that may be written; it writes to `pages` only.
+  if (::mincore(const_cast<std::byte*>(bytes.data()), bytes.size(), pages.data()) != 0)
+    return false;
+  return std::ranges::none_of(pages, [](unsigned char is_there) { return (is_there & 1U) != 0; });
+}
+
 bool is_spare(const fs::path& path, Index bytes) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return false;
-  const bool is = is_alone(descriptor, bytes);
+  const bool is = is_alone(descriptor, bytes) && leaves_cache(descriptor, path);
   ::close(descriptor);
   return is;
 }

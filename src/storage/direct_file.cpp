@@ -25,18 +25,29 @@ namespace {
 /// What every disk of the last decades takes; file systems that know better say it (statx).
 constexpr Index kUsualAlignment = 4096;
 
-/// The larger of what addresses and what offsets need; 0 where the kernel says that there are no
-/// direct transfers, kUsualAlignment where it, or the headers of this build, say nothing.
+struct Alignment {
+  Index offset = kUsualAlignment;
+  Index memory = kUsualAlignment;
+};
+
+/// Of a page at least in the file: of one that is written through the cache in part and past it in
+/// part, at once, the kernel may keep either, and says so as an error of the flush.
+Index whole_pages(Index alignment) {
+  return std::max<Index>(alignment, ::sysconf(_SC_PAGESIZE));
+}
+
+/// What offsets and addresses need; 0 where the kernel says that there are no direct transfers,
+/// kUsualAlignment where it, or the headers of this build, say nothing.
 template <class Statx>
-Index alignment_of(int descriptor) {
+Alignment alignment_of(int descriptor) {
   if constexpr (requires(Statx info) { info.stx_dio_offset_align; }) {
     constexpr unsigned kDirectAlignment = 0x2000;  // STATX_DIOALIGN
     Statx info{};
     if (::statx(descriptor, "", AT_EMPTY_PATH, kDirectAlignment, &info) == 0 &&
         (info.stx_mask & kDirectAlignment) != 0)
-      return std::max<Index>(info.stx_dio_mem_align, info.stx_dio_offset_align);
+      return {.offset = info.stx_dio_offset_align, .memory = info.stx_dio_mem_align};
   }
-  return kUsualAlignment;
+  return {};
 }
 
 /// Under which a process finds an open file again.
@@ -71,10 +82,12 @@ DirectFile::DirectFile(std::filesystem::path path, int flags) : path_(std::move(
 }
 
 void DirectFile::open_direct(const std::filesystem::path& path, int flags) {
-  const Index alignment = alignment_of<struct statx>(buffered_);
-  if (alignment > 0) direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
+  const Alignment alignment = alignment_of<struct statx>(buffered_);
+  if (alignment.offset > 0 && alignment.memory > 0)
+    direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
   if (direct_ < 0) return say_once(path_);
-  alignment_ = alignment;
+  alignment_ = whole_pages(alignment.offset);
+  memory_alignment_ = alignment.memory;
 }
 
 DirectFile DirectFile::create(const std::filesystem::path& path, Index bytes) {
@@ -145,6 +158,7 @@ DirectFile::DirectFile(DirectFile&& other) noexcept
       usable_(other.usable_.load()),
       size_(other.size_),
       alignment_(other.alignment_),
+      memory_alignment_(other.memory_alignment_),
       device_(other.device_) {}
 
 DirectFile::~DirectFile() {

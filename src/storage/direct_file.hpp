@@ -39,8 +39,10 @@ class DirectFile {
   [[nodiscard]] std::filesystem::path mount_point() const;
   /// Whether large transfers go past the page cache.
   [[nodiscard]] bool is_direct() const noexcept { return direct_ >= 0 && usable_.load(); }
-  /// What offsets, lengths and addresses of direct transfers are multiples of.
+  /// What offsets and lengths of direct transfers are multiples of: whole pages.
   [[nodiscard]] Index alignment() const noexcept { return alignment_; }
+  /// And addresses.
+  [[nodiscard]] Index memory_alignment() const noexcept { return memory_alignment_; }
 
   /// Of the descriptor with O_DIRECT. Pre: is_direct().
   [[nodiscard]] int direct() const noexcept { return direct_; }
@@ -68,6 +70,7 @@ class DirectFile {
   mutable std::atomic<bool> usable_ = true;
   Index size_ = 0;
   Index alignment_ = 1;
+  Index memory_alignment_ = 1;
   std::uint64_t device_ = 0;
 };
 

@@ -216,7 +216,7 @@ class Engine::Worker {
                         .bytes = task.block.bytes};
     if (!task.block.is_direct) return operation;
     operation.descriptor = file.direct();
-    const auto alignment = static_cast<std::uintptr_t>(file.alignment());
+    const auto alignment = static_cast<std::uintptr_t>(file.memory_alignment());
     if (reinterpret_cast<std::uintptr_t>(task.memory) % alignment == 0) return operation;
     task.buffer = lane.take_buffer(options_.block_bytes);
     operation.memory = task.buffer->data();

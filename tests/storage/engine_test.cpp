@@ -92,6 +92,37 @@ TEST_P(EngineTest, WritesAndReadsAnyRangeOfAnyMemory) {
   EXPECT_EQ(outcomes_.faults(), 0);
 }
 
+// Of a file that is there already the kernel writes both parts of such a page at once.
+TEST_P(EngineTest, RangesThatMeetInAPageAreWrittenOverAFile) {
+  constexpr Index kUnit = 512;
+  constexpr Index kBytes = 8 << 20;
+  std::mt19937_64 random(4);
+  const Pages source(kBytes);
+  { DirectFile::create(scratch_ / "file", kBytes); }
+  Engine engine({.depth = 16}, backend());
+  for (Index round = 0; round < 40; ++round) {
+    const std::vector<std::byte> expected = byte_pattern(kBytes, round);
+    std::ranges::copy(expected, source.data());
+    {
+      const DirectFile file = DirectFile::open_to_write(scratch_ / "file");
+      for (Index first = 0; first < kBytes;) {
+        const Index drawn = std::uniform_int_distribution<Index>(130, 800)(random) * kUnit;
+        const Index count = std::min(kBytes - first, drawn);
+        engine.write(file, first,
+                     source.bytes().subspan(static_cast<std::size_t>(first),
+                                            static_cast<std::size_t>(count)),
+                     outcomes_.done());
+        first += count;
+      }
+      engine.wait_all();
+      engine.sync(file, outcomes_.done());
+      engine.wait_all();
+    }
+    ASSERT_EQ(outcomes_.faults(), 0) << "round " << round;
+    ASSERT_TRUE(contents(scratch_ / "file") == expected) << "round " << round;
+  }
+}
+
 TEST_P(EngineTest, TransfersOfManyThreadsAndFilesDoNotMeet) {
   constexpr Index kBytes = 300'000;
   constexpr Index kFiles = 12;
