@@ -15,7 +15,7 @@ namespace sp = sentencepiece;
 
 constexpr std::string_view kMark = "\xE2\x96\x81";  ///< a space in pieces
 constexpr std::size_t kLongestKept = 48;            ///< bytes of a word: longer ones hardly repeat
-constexpr std::size_t kMostKept = 1 << 14;          ///< words of a shard, some 2 MB
+constexpr std::size_t kMostKept = 1 << 16;          ///< words of a shard, some 8 MB
 
 /// Whether a piece that may be of text has a space after something else.
 bool goes_on_after_a_space(std::string_view piece) {
