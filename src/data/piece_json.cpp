@@ -371,7 +371,9 @@ bool holds_pieces(const std::string& tokenizer_json, const std::string& model) {
   };
   if (!vocabulary.is_object() && !vocabulary.is_array()) return false;
   for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
-    if (!processor.IsControl(piece) && !processor.IsUnknown(piece) && !has(piece)) return false;
+    if (!processor.IsControl(piece) && !processor.IsUnknown(piece) && !processor.IsByte(piece) &&
+        !has(piece))
+      return false;
   return true;
 }
 

@@ -8,16 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
-#include <iterator>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "base/mapped_file.hpp"
 #include "io/checkpoint_folders.hpp"
 #include "io/checkpoint_moves.hpp"
 
@@ -27,13 +25,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Whether this descriptor is the only way to the file: a lease for writing is given where nobody
-/// else has it open, or mapped.
-bool is_alone(int descriptor, Index bytes) {
-  struct stat info {};
-  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1 ||
-      info.st_size != bytes)
-    return false;
+/// Whether nobody else has the file open, or mapped: then a lease for writing is given.
+bool is_leased(int descriptor) {
   // Whoever opens it in between has a signal sent: by default one that ends the program.
   if (::fcntl(descriptor, F_SETSIG, SIGURG) != 0) return false;
   return ::fcntl(descriptor, F_SETLEASE, F_WRLCK) == 0 &&
@@ -43,23 +36,32 @@ bool is_alone(int descriptor, Index bytes) {
 /// Takes the file out of the page cache; whether nothing of it is left there. Of pages of several
 /// kilobytes that are, a part may be written through the cache while another goes past it, which
 /// the kernel tells as an error when the file is flushed.
-bool leaves_cache(int descriptor, const fs::path& path) {
+bool leaves_cache(int descriptor, std::size_t bytes) {
+  if (bytes == 0) return true;
   if (::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0) return false;
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.empty()) return true;
+  void* const data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (data == MAP_FAILED) return false;
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  std::vector<unsigned char> pages((bytes.size() - 1) / page + 1);
-  // The kernel wants an address that may be written; it writes to `pages` only.
-  if (::mincore(const_cast<std::byte*>(bytes.data()), bytes.size(), pages.data()) != 0)
-    return false;
-  return std::ranges::none_of(pages, [](unsigned char is_there) { return (is_there & 1U) != 0; });
+  std::array<unsigned char, 4096> pages{};
+  bool is_left = false;
+  for (std::size_t at = 0; at < bytes && !is_left; at += pages.size() * page) {
+    const std::size_t count = std::min(bytes - at, pages.size() * page);
+    is_left = ::mincore(static_cast<std::byte*>(data) + at, count, pages.data()) != 0 ||
+              std::any_of(pages.begin(), pages.begin() + (count - 1) / page + 1,
+                          [](unsigned char is_there) { return (is_there & 1U) != 0; });
+  }
+  ::munmap(data, bytes);
+  return !is_left;
 }
 
-bool is_spare(const fs::path& path, Index bytes) {
+/// Whether a file can be written over: it has so many bytes, no other name, and no other user.
+bool is_alone(const fs::path& path, Index bytes) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) return false;
-  const bool is = is_alone(descriptor, bytes) && leaves_cache(descriptor, path);
+  struct stat info {};
+  const bool is = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1 &&
+                  info.st_size == bytes && is_leased(descriptor) &&
+                  leaves_cache(descriptor, static_cast<std::size_t>(bytes));
   ::close(descriptor);
   return is;
 }
@@ -94,37 +96,42 @@ bool DiscardedFolders::reuse(const fs::path& path, Index bytes) {
   const std::lock_guard lock(mutex_);
   for (Folder& folder : waiting_) {
     const fs::path spare = folder.path / path.filename();
-    if (!is_spare(spare, bytes)) continue;
+    std::error_code cause;
+    if (!fs::exists(fs::symlink_status(spare, cause))) continue;
     // On the device, too, the checkpoint has lost its name before its bytes are written over.
     if (!folder.is_used) sync_directory(folder.path.parent_path());
     folder.is_used = true;
-    std::error_code cause;
     fs::rename(spare, path, cause);
-    expect(!cause, "{}: cannot become {}: {}", spare.string(), path.string(), cause.message());
-    return true;
+    if (cause) continue;
+    // Only now: who has the folder open could have found it under the old name.
+    if (is_alone(path, bytes)) return true;
+    // Its room is for the new one, as soon as nobody has it any more.
+    fs::remove(path, cause);
+    expect(!cause, "{}: cannot be removed: {}; remove it by hand", path.string(), cause.message());
   }
   return false;
 }
 
 void DiscardedFolders::remove(std::size_t spares) noexcept {
   std::unique_lock lock(mutex_);
-  std::vector<Folder> going;
-  std::vector<Folder> staying;
-  while (!waiting_.empty()) {
-    const bool stays = !waiting_.back().is_used && staying.size() < spares;
-    (stays ? staying : going).push_back(std::move(waiting_.back()));
-    waiting_.pop_back();
+  for (auto folder = waiting_.rbegin(); folder != waiting_.rend(); ++folder) {
+    if (folder->is_used || spares == 0)
+      folder->is_used = true;
+    else
+      --spares;
   }
-  waiting_.assign(std::make_move_iterator(staying.rbegin()),
-                  std::make_move_iterator(staying.rend()));
-  for (const Folder& folder : going) {
+  while (true) {
+    const auto used = std::ranges::find_if(waiting_, &Folder::is_used);
+    if (used == waiting_.end()) return;
+    const fs::path folder = std::move(used->path);
+    waiting_.erase(used);
     lock.unlock();
     std::error_code cause;
-    fs::remove_all(folder.path, cause);
+    fs::remove_all(folder, cause);
     if (cause)
-      log::warn("{}: cannot remove: {}; remove it by hand", folder.path.string(), cause.message());
+      log::warn("{}: cannot remove: {}; remove it by hand", folder.string(), cause.message());
     lock.lock();
-    names_.erase(folder.path.filename().string());
+    names_.erase(folder.filename().string());
   }
 }
 

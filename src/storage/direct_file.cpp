@@ -30,10 +30,14 @@ struct Alignment {
   Index memory = kUsualAlignment;
 };
 
-/// Of a page at least in the file: of one that is written through the cache in part and past it in
-/// part, at once, the kernel may keep either, and says so as an error of the flush.
-Index whole_pages(Index alignment) {
-  return std::max<Index>(alignment, ::sysconf(_SC_PAGESIZE));
+/// Of a page and a block at least in the file: of one that is written through the cache in part and
+/// past it in part, at once, the kernel may keep either, and says so as an error of the flush.
+Index whole_pages(Index alignment, int descriptor) {
+  const Index pages = std::max<Index>(alignment, ::sysconf(_SC_PAGESIZE));
+  constexpr Index kLargestBlock = Index{64} << 10;  // some say what they like to transfer
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0 || info.st_blksize > kLargestBlock) return pages;
+  return info.st_blksize % pages == 0 ? info.st_blksize : pages;
 }
 
 /// What offsets and addresses need; 0 where the kernel says that there are no direct transfers,
@@ -86,7 +90,7 @@ void DirectFile::open_direct(const std::filesystem::path& path, int flags) {
   if (alignment.offset > 0 && alignment.memory > 0)
     direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
   if (direct_ < 0) return say_once(path_);
-  alignment_ = whole_pages(alignment.offset);
+  alignment_ = whole_pages(alignment.offset, buffered_);
   memory_alignment_ = alignment.memory;
 }
 

@@ -66,9 +66,10 @@ void RunCheckpoints::start(Index step, io::RunLock* lock) {
   writer_.forget();
   agree_on_taken_files();
   if (writes_) {
-    const auto keep = [](io::CheckpointStore& store) {
+    const auto keep = [&](io::CheckpointStore& store) {
       store.stay();
-      store.recycle();
+      // Files of states on disks have other ways, and need the room.
+      if (config_.disks().empty()) store.recycle();
     };
     keep(store_);
     if (local_) keep(*local_);

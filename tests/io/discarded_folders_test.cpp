@@ -84,9 +84,17 @@ TEST_F(SpareFiles, AreTheFilesThatWereThere) {
 TEST_F(SpareFiles, HaveTheNameAndTheSize) {
   make("step-1");
   discard("step-1");
-  EXPECT_FALSE(reuse(kBytes + 1));
   EXPECT_FALSE(discarded_.reuse(scratch_ / "other.safetensors", kBytes));
   EXPECT_TRUE(reuse());
+}
+
+// Its room is for the new one.
+TEST_F(SpareFiles, OfAnotherSizeGo) {
+  make("step-1");
+  discard("step-1");
+  EXPECT_FALSE(reuse(kBytes + 1));
+  EXPECT_THAT(names_in(scratch_.path()), UnorderedElementsAre("step-1.discarded.tmp"));
+  EXPECT_THAT(names_in(scratch_ / "step-1.discarded.tmp"), IsEmpty());
 }
 
 TEST_F(SpareFiles, AreNobodyElses) {
@@ -123,8 +131,7 @@ TEST_F(SpareFiles, MayBeOpenedMeanwhile) {
   for (int i = 0; i < 300 || opened < 300; ++i) {
     make("step-1");
     discard("step-1");
-    while (!reuse()) {
-    }
+    static_cast<void>(reuse());
     fs::remove(scratch_ / kFile);
     discarded_.remove();
   }
