@@ -366,8 +366,9 @@ bool holds_pieces(const std::string& tokenizer_json, const std::string& model) {
   const auto has = [&](int piece) {
     const std::string& text = processor.IdToPiece(piece);
     if (vocabulary.is_object()) return vocabulary.value(text, json()) == json(piece);
-    return std::cmp_less(piece, vocabulary.size()) && vocabulary[piece].is_array() &&
-           !vocabulary[piece].empty() && vocabulary[piece].front() == json(text);
+    const auto entry = static_cast<std::size_t>(piece);
+    return entry < vocabulary.size() && vocabulary[entry].is_array() &&
+           !vocabulary[entry].empty() && vocabulary[entry].front() == json(text);
   };
   if (!vocabulary.is_object() && !vocabulary.is_array()) return false;
   for (int piece = 0; piece < processor.GetPieceSize(); ++piece)
