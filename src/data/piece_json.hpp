@@ -25,8 +25,9 @@ std::optional<nlohmann::json> piece_tokenizer_json(const std::string& model,
 /// where there is nothing but what is said above. Pre: `model` is one.
 std::string piece_json_difference(std::string_view model);
 
-/// Whether a tokenizer.json has the pieces of the model, but for control pieces, under the model's
-/// numbers. False also where it cannot be read. Throws Error as PieceModel does.
+/// Whether a tokenizer.json has the pieces of the model under the model's numbers, but for those
+/// that stand for no text of their own (control, unknown, bytes), which converters write anew.
+/// False also where it cannot be read. Throws Error as PieceModel does.
 bool holds_pieces(const std::string& tokenizer_json, const std::string& model);
 
 /// The tokenizer_config.json beside it.

@@ -99,7 +99,7 @@ bool DiscardedFolders::reuse(const fs::path& path, Index bytes) {
     std::error_code cause;
     if (!fs::exists(fs::symlink_status(spare, cause))) continue;
     // On the device, too, the checkpoint has lost its name before its bytes are written over.
-    if (!folder.is_used) sync_directory(folder.path.parent_path());
+    sync_directory(folder.path.parent_path());
     folder.is_used = true;
     fs::rename(spare, path, cause);
     if (cause) continue;

@@ -23,8 +23,9 @@ class DiscardedFolders {
   /// Whether a folder of this name is on its way out.
   [[nodiscard]] bool has(const std::string& name) const;
   /// Gives the file of that name of one that was taken, with the bytes that it has, the name
-  /// `path`. False where none has one of so many bytes, or it has another name, or anybody has it
-  /// open, as the kernel tells of local file systems. Throws Error.
+  /// `path`. False where none has one of so many bytes that is nobody else's: it has no other name,
+  /// and nobody has it open, as the kernel tells of local file systems. Others of the name, up to
+  /// the one that is given, are removed: their room is for the next. Throws Error.
   [[nodiscard]] bool reuse(const std::filesystem::path& path, Index bytes);
   /// Removes what was taken, but the newest `spares` that reuse() has not used. Warns of what
   /// cannot be removed.

@@ -178,9 +178,7 @@ bool RunCheckpoints::has_room(Index step) {
     obstacle = writer_.oldest_text();
     behind_ = writer_.oldest();
   }
-  if (exchange_ != nullptr)
-    for (const std::string& text : ranks::gather_texts(*exchange_, obstacle))
-      if (obstacle.empty()) obstacle = text;
+  obstacle = ranks::first_text(exchange_, obstacle);
   if (obstacle.empty()) return true;
   if (writes_)
     log::warn(
