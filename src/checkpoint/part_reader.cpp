@@ -241,7 +241,8 @@ struct Source {
   };
 
   /// Those of pieces with bytes that are wanted. Tensors without pieces are checked and copied.
-  [[nodiscard]] std::vector<Job> jobs(const Targets& targets) const {
+  /// Adds to `bytes` what is read of the file in both ways.
+  [[nodiscard]] std::vector<Job> jobs(const Targets& targets, Index& bytes) const {
     std::vector<Job> found;
     for (const Tensor& tensor : tensors) {
       const std::vector<Wanted>& wanted = targets.of(tensor.wanted);
@@ -254,12 +255,14 @@ struct Source {
       };
       if (tensor.record->pieces.empty()) {
         io::expect_sums(file.path(), mapped.bytes, *tensor.record);
+        bytes += std::ssize(mapped.bytes);
         for (const Slice& slice : slices(0, std::ssize(mapped.bytes)))
           place(slice, mapped.dtype, mapped.bytes, tensor.type);
       }
       add_jobs(file, mapped, *tensor.record, tensor.type, slices, found);
     }
     std::erase_if(found, [](const Job& job) { return job.slices.empty(); });
+    for (const Job& job : found) bytes += job.sum.bytes;
     return found;
   }
 
@@ -343,16 +346,18 @@ void verify(storage::Engine& engine, const std::filesystem::path& folder,
   Reading(engine, input, label_of(manifest, record.name)).read(jobs);
 }
 
-void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
-                const io::CheckpointManifest& manifest, const FileContents& contents) {
+Index read_parts(storage::Engine& engine, const std::filesystem::path& folder,
+                 const io::CheckpointManifest& manifest, const FileContents& contents) {
   const Targets targets(contents);
   const std::vector<std::unique_ptr<Source>> sources =
       sources_of(folder, manifest, contents, targets);
+  Index bytes = 0;
   for (const auto& source : sources) {
-    std::vector<Job> jobs = source->jobs(targets);
+    std::vector<Job> jobs = source->jobs(targets, bytes);
     const storage::DirectFile input = storage::DirectFile::open(source->file.path());
     Reading(engine, input, label_of(manifest, source->record.name)).read(jobs);
   }
+  return bytes;
 }
 
 }  // namespace dos::checkpoint

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/types.hpp"
 #include "checkpoint/contents.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "storage/engine.hpp"
@@ -14,11 +15,12 @@ namespace dos::checkpoint {
 /// and no others, straight into the buffers where a piece is needed whole, and checks the sum of
 /// each. Waits for the tasks that use the buffers.
 /// Checkpoints of formats 1 and 2 are read whole.
+/// Returns how many bytes of tensors were read.
 ///
 /// Throws Error naming file and tensor when something is missing, of another type or shape than the
 /// contents say, or not as it was written; then buffers may hold any of it.
-void read_parts(storage::Engine& engine, const std::filesystem::path& folder,
-                const io::CheckpointManifest& manifest, const FileContents& contents);
+Index read_parts(storage::Engine& engine, const std::filesystem::path& folder,
+                 const io::CheckpointManifest& manifest, const FileContents& contents);
 
 /// Reads the whole checkpoint and throws Error, naming file and tensor, when anything is not as it
 /// was written.

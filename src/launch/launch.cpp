@@ -174,7 +174,10 @@ void resume(train::Trainer& trainer, const LaunchOptions& options, bool says,
             std::optional<train::CheckpointReader>& checkpoint) {
   while (true) {
     try {
-      return trainer.resume(*checkpoint);
+      const auto begin = std::chrono::steady_clock::now();
+      const Index bytes = trainer.resume(*checkpoint);
+      if (says) report_resumed(*checkpoint, bytes, std::chrono::steady_clock::now() - begin);
+      return;
     } catch (const Error& error) {
       // The same on all ranks.
       std::optional<train::CheckpointReader> older;

@@ -75,6 +75,12 @@ void report_start(const train::Run& run, const rt::Session& session,
     log::info("BF16 products: {}", codelets::bf16_products());
 }
 
+void report_resumed(const train::CheckpointReader& checkpoint, Index bytes,
+                    std::chrono::duration<double> took) {
+  log::info("after step {} of {}: {} read in {:.2f} s", checkpoint.manifest().step,
+            checkpoint.folder().string(), format_bytes(bytes), took.count());
+}
+
 void report_end(const config::TrainConfig& config, const train::TrainResult& result,
                 const std::filesystem::path& out) {
   const auto shown = [](const std::optional<double>& loss) {

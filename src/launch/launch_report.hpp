@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
 #include "launch/message_memory.hpp"
 #include "ranks/exchange.hpp"
 #include "rt/session.hpp"
+#include "train/checkpoint.hpp"
 #include "train/trainer.hpp"
 
 namespace dos::launch {
@@ -16,6 +18,10 @@ std::string describe_precision(const config::TrainConfig& config);
 
 /// Logs what is about to be trained, where, and with what.
 void report_start(const train::Run& run, const rt::Session& session, const MessageMemory& messages);
+
+/// Logs where a run goes on, and how long this rank took for its part of the checkpoint.
+void report_resumed(const train::CheckpointReader& checkpoint, Index bytes,
+                    std::chrono::duration<double> took);
 
 /// Prints the summary of a run that has ended.
 void report_end(const config::TrainConfig& config, const train::TrainResult& result,

@@ -73,30 +73,30 @@ void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& par
            (folder_ / io::kManifestName).string(), spec.name);
 }
 
-void CheckpointReader::load_parameters(storage::Engine& engine,
-                                       const tensor::ParameterSet& parameters,
-                                       const RunStates& states,
-                                       const std::set<Index>& there) const {
+Index CheckpointReader::load_parameters(storage::Engine& engine,
+                                        const tensor::ParameterSet& parameters,
+                                        const RunStates& states,
+                                        const std::set<Index>& there) const {
   const std::vector<Index> away = states.parameters_away();
-  read(engine, checkpoint::model_contents(parameters), states, away,
-       away.empty() ? std::set<Index>() : there);
+  return read(engine, checkpoint::model_contents(parameters), states, away,
+              away.empty() ? std::set<Index>() : there);
 }
 
-void CheckpointReader::load_optimizer(storage::Engine& engine,
-                                      const tensor::ParameterSet& parameters,
-                                      const optim::Optimizer& optimizer, const RunStates& states,
-                                      const std::set<Index>& there) const {
+Index CheckpointReader::load_optimizer(storage::Engine& engine,
+                                       const tensor::ParameterSet& parameters,
+                                       const optim::Optimizer& optimizer, const RunStates& states,
+                                       const std::set<Index>& there) const {
   expect_states_of(parameters, optimizer);
-  read(engine, checkpoint::optimizer_contents(parameters, optimizer), states, states.states_away(),
-       there);
+  return read(engine, checkpoint::optimizer_contents(parameters, optimizer), states,
+              states.states_away(), there);
 }
 
-void CheckpointReader::load(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                            const optim::Optimizer& optimizer, const RunStates& states) const {
+Index CheckpointReader::load(storage::Engine& engine, const tensor::ParameterSet& parameters,
+                             const optim::Optimizer& optimizer, const RunStates& states) const {
   expect_states_of(parameters, optimizer);
   const std::set<Index> there = states.take_files(engine, folder_, manifest_);
-  load_parameters(engine, parameters, states, there);
-  load_optimizer(engine, parameters, optimizer, states, there);
+  const Index bytes = load_parameters(engine, parameters, states, there);
+  return bytes + load_optimizer(engine, parameters, optimizer, states, there);
 }
 
 void CheckpointReader::expect_states_of(const tensor::ParameterSet& parameters,
@@ -109,18 +109,20 @@ void CheckpointReader::expect_states_of(const tensor::ParameterSet& parameters,
   expect_same_trained(folder_, manifest_, parameters.layout(), optimizer.state_names());
 }
 
-void CheckpointReader::read(storage::Engine& engine, checkpoint::FileContents contents,
-                            const RunStates& states, std::vector<Index> away,
-                            const std::set<Index>& there) const {
+Index CheckpointReader::read(storage::Engine& engine, checkpoint::FileContents contents,
+                             const RunStates& states, std::vector<Index> away,
+                             const std::set<Index>& there) const {
   std::vector<checkpoint::Part> all = std::exchange(contents.parts, {});
   std::erase_if(all, [&](const checkpoint::Part& part) { return there.contains(part.subgroup); });
   std::erase_if(away, [&](Index subgroup) { return there.contains(subgroup); });
+  Index bytes = 0;
   states.in_turn(away, [&](const auto& is_wanted) {
     contents.parts.clear();
     std::ranges::copy_if(all, std::back_inserter(contents.parts), is_wanted,
                          &checkpoint::Part::subgroup);
-    checkpoint::read_parts(engine, folder_, manifest_, contents);
+    bytes += checkpoint::read_parts(engine, folder_, manifest_, contents);
   });
+  return bytes;
 }
 
 }  // namespace dos::train

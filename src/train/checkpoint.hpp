@@ -49,21 +49,21 @@ class CheckpointReader {
   /// memory is taken for it.
   void expect_lists(const std::vector<shape::ParameterSpec>& parameters) const;
   /// Overwrites the values that are there of the parameters in owned subgroups, wherever they live,
-  /// but for those of `there` on disks, and reads nothing else.
+  /// but for those of `there` on disks, and reads nothing else. Returns how many bytes it read.
   /// Throws Error naming file and tensor when the checkpoint is of another model, or damaged:
   /// missing, extra, truncated or altered tensors. Before it finds altered bytes it may have
   /// overwritten some parameters.
-  void load_parameters(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                       const RunStates& states = {}, const std::set<Index>& there = {}) const;
+  Index load_parameters(storage::Engine& engine, const tensor::ParameterSet& parameters,
+                        const RunStates& states = {}, const std::set<Index>& there = {}) const;
   /// Overwrites the optimizer's states, as above. Throws Error naming both rules when the
   /// checkpoint was made with another, or a parameter that one of both trains and the other
   /// freezes.
-  void load_optimizer(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                      const optim::Optimizer& optimizer, const RunStates& states = {},
-                      const std::set<Index>& there = {}) const;
+  Index load_optimizer(storage::Engine& engine, const tensor::ParameterSet& parameters,
+                       const optim::Optimizer& optimizer, const RunStates& states = {},
+                       const std::set<Index>& there = {}) const;
   /// Both; on disks, what can be taken as it is (RunStates::take_files()), without a copy.
-  void load(storage::Engine& engine, const tensor::ParameterSet& parameters,
-            const optim::Optimizer& optimizer, const RunStates& states) const;
+  Index load(storage::Engine& engine, const tensor::ParameterSet& parameters,
+             const optim::Optimizer& optimizer, const RunStates& states) const;
 
  private:
   /// Throws as load_optimizer().
@@ -71,8 +71,8 @@ class CheckpointReader {
                         const optim::Optimizer& optimizer) const;
   /// The contents' parts but for those of `there`; of the others those of subgroups `away` some
   /// at a time.
-  void read(storage::Engine& engine, checkpoint::FileContents contents, const RunStates& states,
-            std::vector<Index> away, const std::set<Index>& there) const;
+  Index read(storage::Engine& engine, checkpoint::FileContents contents, const RunStates& states,
+             std::vector<Index> away, const std::set<Index>& there) const;
 
   std::filesystem::path folder_;
   io::CheckpointManifest manifest_;

@@ -110,17 +110,19 @@ void Trainer::submit_given_values() {
   submitter_.profile().take(kNoStep);
 }
 
-void Trainer::resume(const CheckpointReader& checkpoint) {
+Index Trainer::resume(const CheckpointReader& checkpoint) {
   const io::CheckpointManifest& manifest = checkpoint.manifest();
+  Index bytes = 0;
   together([&] {
     io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.run.model));
     checkpoint.expect_seed(inputs_.run.config.train.seed);
-    checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
+    bytes = checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
   });
   submit_given_values();
   start_step_ = manifest.step;
   feed_.start(start_step_, manifest.samples_consumed);
   checkpoints_.continue_from(checkpoint.folder(), manifest);
+  return bytes;
 }
 
 void Trainer::together(const std::function<void()>& work) const {

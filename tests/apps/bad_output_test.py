@@ -7,7 +7,7 @@ import resource
 import subprocess
 import unittest
 
-from harness import AppTest
+from harness import PATIENCE, AppTest
 
 
 class BadOutput(AppTest):
@@ -98,7 +98,7 @@ class BadOutput(AppTest):
         self.wait_for(self.checkpoint().exists, process)
         size = (self.out / "metrics.jsonl").stat().st_size + 20_000
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, size))
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         # Training goes on to its end, and what could not be said ends it with an error.
         self.assertEqual(errors.count("metrics.jsonl: cannot write: File too large; training goes on"), 1, errors)
         self.expect_error(subprocess.CompletedProcess((), process.returncode, "", errors),

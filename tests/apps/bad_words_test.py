@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import APPS, AppTest, environment, program
+from harness import APPS, PATIENCE, AppTest, environment, program
 
 
 class BadWords(AppTest):
@@ -37,7 +37,7 @@ class BadWords(AppTest):
 
     def test_a_configuration_that_is_not_utf8_is_not_printed(self):
         result = subprocess.run([APPS / "train_gpt", "--print-config", "--set", b"data.path=a\xff"], cwd=self.folder,
-                                capture_output=True, check=False, timeout=60, env=environment())
+                                capture_output=True, check=False, timeout=PATIENCE, env=environment())
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"error: data.path = 'a\xff' is not UTF-8: rename", result.stderr)
 

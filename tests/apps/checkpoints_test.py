@@ -9,7 +9,7 @@ import signal
 import time
 import unittest
 
-from harness import AppTest, program, settings, snapshot
+from harness import PATIENCE, AppTest, program, settings, snapshot
 
 EVERY = {"train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0}
 
@@ -181,7 +181,7 @@ class Checkpoints(AppTest):
         moved.rename(self.out)
         self.wait_for(lambda: self.last(self.out) > before, process)
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, log.read_text())
         self.assertEqual(self.last(self.out), self.metrics()[-1]["step"])
 
@@ -260,7 +260,7 @@ class Checkpoints(AppTest):
         before = self.metrics()[-1]["step"]
         self.wait_for(lambda: any(each["step"] > before for each in self.listed()), process)
         process.terminate()
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         self.assertRegex(errors, r"step \d+: no checkpoint: .*/out/checkpoints.*; the checkpoint of step \d+ is "
                                  r"intact, training goes on")

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
-from harness import APPS, AppTest, environment, program
+from harness import APPS, PATIENCE, AppTest, environment, program
 
 
 class Generate(AppTest):
@@ -130,7 +130,7 @@ class Generate(AppTest):
         for prompt in ("é".encode()[:1], "你".encode()[:2]):
             command = [APPS / "generate", self.shared / "run", "--prompt", b"x" + prompt,
                        "--tokens", "1", "--top-k", "1"]
-            result = subprocess.run(command, capture_output=True, timeout=60, env=environment())
+            result = subprocess.run(command, capture_output=True, timeout=PATIENCE, env=environment())
             self.assertEqual(result.returncode, 0, result.stderr)
             result.stdout.decode("utf-8")
 
@@ -190,7 +190,7 @@ class Generate(AppTest):
     def test_full_standard_output(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run([APPS / "generate", self.shared / "run"], stdout=full,
-                                    stderr=subprocess.PIPE, text=True, timeout=60,
+                                    stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
                                     env=environment())
         self.expect_error(result, "standard output: cannot write: No space left", name="generate")
 

@@ -21,6 +21,8 @@ from model_folder import read_safetensors
 APPS = Path(os.environ["DOS_APPS"])
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report")
+# Seconds after which a program hangs. Some kernels (Linux 6.18) leave one that could run without a core for 100 s.
+PATIENCE = 240
 WORDS = "to be or not that is the question naïve café 你好 whether nobler in mind".split()
 TINY = {
     "model.preset": "tiny", "model.layers": 1, "model.width": 16, "model.heads": 2,
@@ -33,14 +35,14 @@ def environment(**changes):
     return {k: v for k, v in (os.environ | changes).items() if v is not None}
 
 
-def program(name, *arguments, cwd, timeout=60, env=None, **options):
+def program(name, *arguments, cwd, timeout=PATIENCE, env=None, **options):
     """Runs it to its end and returns what subprocess.run returns."""
     return subprocess.run([str(APPS / name), *map(str, arguments)], cwd=cwd, text=True,
                           capture_output=True, timeout=timeout, env=environment(**(env or {})),
                           **options)
 
 
-def run_commands_of_page(commands, cwd, shell="sh", timeout=200):
+def run_commands_of_page(commands, cwd, shell="sh", timeout=PATIENCE):
     """Commands as a page has them: programs are found as docs/README.md says, or by the folder of the build."""
     path = ":".join(map(str, (APPS, ROOT / "tools", os.environ["PATH"])))
     return subprocess.run([shell, "-e", "-c", commands.replace("build/release/apps", str(APPS))], cwd=cwd, text=True,
@@ -121,7 +123,7 @@ class AppTest(unittest.TestCase):
     def train_on_ranks(self, ranks, *arguments):
         command = [os.environ["DOS_MPIEXEC"], "-n", ranks, APPS / "train_gpt", *arguments, "--quiet"]
         return subprocess.run(list(map(str, command)), cwd=self.folder, text=True, capture_output=True,
-                              timeout=100, env=environment(), check=False)
+                              timeout=PATIENCE, env=environment(), check=False)
 
     def trained_on_ranks(self, ranks, *arguments):
         """train_gpt on so many ranks, which must end well."""

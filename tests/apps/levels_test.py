@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import APPS, TINY, AppTest, environment, program, settings
+from harness import APPS, PATIENCE, TINY, AppTest, environment, program, settings
 
 MPIEXEC = os.environ.get("DOS_MPIEXEC")
 EVERY = {"train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0}
@@ -170,7 +170,7 @@ class Levels(AppTest):
                  *settings(TINY | self.keys | {"data.path": self.shared / "data", "train.workers": 1})]
         elsewhere = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(self.disk), *train]
         result = subprocess.run([MPIEXEC, "-n", "1", *train, ":", "-n", "1", *elsewhere], cwd=self.folder, text=True,
-                                capture_output=True, timeout=120, env=environment())
+                                capture_output=True, timeout=PATIENCE, env=environment())
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("train.checkpoint_local = ", result.stderr)
         self.assertIn("rank 1 does not see what rank 0 has written there", result.stderr)

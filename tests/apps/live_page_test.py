@@ -14,7 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from browser import CHROMIUM, Browser
-from harness import APPS
+from harness import APPS, PATIENCE
 from watched import RUN, WatchedRun, step_line
 
 WIDTHS = (500, 1600)  # pixels
@@ -97,7 +97,7 @@ class LivePage(WatchedRun):
         # The run may still write its last checkpoint.
         self.assertIn("http-equiv", page.read_text(encoding="utf-8"))
         held.close()
-        self.assertEqual(process.wait(timeout=30), 0)
+        self.assertEqual(process.wait(timeout=PATIENCE), 0)
         text = page.read_text(encoding="utf-8")
         self.assertIn("the run has ended", text)
         self.assertNotIn("http-equiv", text)
@@ -113,7 +113,7 @@ class LivePage(WatchedRun):
             with self.subTest(signal=number.name):
                 process = self.watched("--seconds", "1000")
                 process.send_signal(number)
-                self.assertEqual(process.wait(timeout=30), 0)
+                self.assertEqual(process.wait(timeout=PATIENCE), 0)
 
     def test_odd_names_and_numbers(self):
         self.describe({"configuration": {"model": {"preset": "<b>&\"x"}}})

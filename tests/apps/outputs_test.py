@@ -7,7 +7,7 @@ import re
 import subprocess
 import unittest
 
-from harness import APPS, TINY, AppTest, program, settings, snapshot, token_file
+from harness import APPS, PATIENCE, TINY, AppTest, program, settings, snapshot, token_file
 
 KEYS = {
     "model": "preset layers width heads context vocab positions kv_heads ffn head_dim rope_theta rope_factor "
@@ -286,7 +286,7 @@ class Outputs(AppTest):
     def test_default_folder_is_named_after_the_time(self):
         keys = {"data.path": self.shared / "data"} | TINY | {"train.stop_after": 1}
         result = subprocess.run([APPS / "train_gpt", *settings(keys)], cwd=self.folder,
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=PATIENCE)
         self.assertEqual(result.returncode, 0, result.stderr)
         names = [p.name for p in (self.folder / "runs").iterdir()]
         self.assertRegex("".join(names), r"^\d{8}-\d{6}$")

@@ -13,7 +13,7 @@ import time
 import unittest
 from pathlib import Path
 
-from harness import APPS, TINY, AppTest, environment, settings
+from harness import APPS, PATIENCE, TINY, AppTest, environment, settings
 
 MPIEXEC = os.environ["DOS_MPIEXEC"]
 KEYS = TINY | {"model.layers": 3, "train.batch": 2, "train.lanes": 2, "train.workers": 1,
@@ -33,7 +33,7 @@ class Ranks(AppTest):
 
     def run_ranks(self, *arguments, **options):
         return subprocess.run(self.command(*arguments, **options), cwd=self.folder, text=True,
-                              capture_output=True, timeout=100, env=environment(), check=False)
+                              capture_output=True, timeout=PATIENCE, env=environment(), check=False)
 
     def start_ranks(self, ranks, keys, prefix=(), until=None):
         """Waits for the first checkpoint, or `until` another thing has come."""
@@ -143,7 +143,7 @@ class Ranks(AppTest):
 
     def expect_merged_report(self, folder, ranks):
         report = subprocess.run([APPS / "report", folder, "--json", "--paje", self.folder / "paje.trace"],
-                                text=True, capture_output=True, timeout=60, check=False)
+                                text=True, capture_output=True, timeout=PATIENCE, check=False)
         self.assertEqual(report.returncode, 0, report.stderr)
         figures = json.loads(report.stdout)
         self.assertEqual({worker["rank"] for worker in figures["workers"]}, set(range(ranks)))
@@ -195,7 +195,7 @@ class Ranks(AppTest):
     def test_a_signal_to_one_rank_stops_all_after_one_step(self):
         process = self.start_ranks(2, ENDLESS | {"dist.timeout_s": 60})
         os.kill(self.pids()[1], signal.SIGUSR1)
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, stderr)
         self.assertIn("stopped by SIGUSR1", stdout)
         step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
@@ -214,7 +214,7 @@ class Ranks(AppTest):
             time.sleep(0.2)
             self.assertGreater(self.metrics()[-1]["step"], self.last(self.out), "training goes on")
         os.kill(pids[2], signal.SIGUSR1)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
 
     def test_a_slow_rank_is_named(self):
@@ -232,7 +232,7 @@ class Ranks(AppTest):
         self.assertRegex(log.read_text(), r"warning .*rank 1 is slow: its tasks took \d+ ms, the median rank's \d+ ms, "
                                           r"in each of 3 steps")
         os.kill(slow, signal.SIGUSR1)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         self.assertEqual((self.folder / "err.status.1").read_text().strip(), "0")
 
     def test_a_divergence_is_named_once_with_its_rank(self):
@@ -270,14 +270,14 @@ class Ranks(AppTest):
                                            prefix=("sh", "-c", WATCHED, "sh", "err"))
                 os.kill(self.pids()[1], signal.SIGKILL)
                 self.expect_lost(1, (0, 2))
-                process.communicate(timeout=60)
+                process.communicate(timeout=PATIENCE)
 
     def test_a_rank_without_its_data_ends_all(self):
         chosen = {"data.path": self.shared / "data"} | KEYS
         command = [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out)]
         other = command + ["--set", "data.path=missing"]
         result = subprocess.run([MPIEXEC, "-n", "1", *command, ":", "-n", "1", *other],
-                                cwd=self.folder, text=True, capture_output=True, timeout=60,
+                                cwd=self.folder, text=True, capture_output=True, timeout=PATIENCE,
                                 env=environment(), check=False)
         self.assertNotEqual(result.returncode, 0)
         self.assertEqual(result.stderr.count("train_gpt: error: rank 1: missing_train.bin"), 1,
@@ -297,7 +297,7 @@ class Ranks(AppTest):
         command = [str(APPS / "train_gpt"), *settings(chosen), "--out", str(self.out)]
         other = command + ["--set", "train.batch=3"]
         result = subprocess.run([MPIEXEC, "-n", "1", *command, ":", "-n", "1", *other],
-                                cwd=self.folder, text=True, capture_output=True, timeout=60,
+                                cwd=self.folder, text=True, capture_output=True, timeout=PATIENCE,
                                 env=environment(), check=False)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("rank 1 has configuration.train.batch = 3, rank 0 has 2", result.stderr)
@@ -318,7 +318,7 @@ class Ranks(AppTest):
         self.addCleanup(process.kill)
         self.wait_for(lambda: self.checkpoint().exists(), process)
         os.truncate(self.folder / "other_train.bin", 2000)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertNotEqual(process.returncode, 0)
         self.assertEqual(errors.count("train_gpt: error:"), 1, errors)
         step = json.loads((self.checkpoint() / "manifest.json").read_text())["step"]
@@ -336,7 +336,7 @@ class Ranks(AppTest):
             self.assertEqual(result.stderr.count("train_gpt: error:"), 1, result.stderr)
             self.assertIn(f"--out {self.out} is in use by process {self.pids()[0]}", result.stderr)
         os.kill(self.pids()[1], signal.SIGUSR1)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0)
 
     def test_an_error_of_rank_0_ends_all(self):

@@ -12,7 +12,7 @@ import signal
 import time
 import unittest
 
-from harness import AppTest, program, snapshot
+from harness import PATIENCE, AppTest, program, snapshot
 
 LONG = {"train.steps": 4000, "train.validate_every": 0, "train.log_every": 1000}
 
@@ -200,7 +200,7 @@ class Interrupted(AppTest):
         process = self.start(LONG)
         self.wait_for_metrics(process, lines=20)
         process.send_signal(getattr(signal, name))
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         stopped = self.metrics()[-1]["step"]
         self.assertIn(f"stopped by {name} after step {stopped} of 4000; continue with --out",
@@ -226,7 +226,7 @@ class Interrupted(AppTest):
         process = self.start({"train.steps": 200}, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))  # nohup
         self.wait_for_metrics(process, lines=5)
         process.send_signal(signal.SIGHUP)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         self.assertNotIn("stopped", output)
         self.assertEqual(self.last(self.out), 200)
@@ -235,7 +235,7 @@ class Interrupted(AppTest):
         process = self.start(LONG)
         self.wait_for(self.out.exists, process)
         process.send_signal(signal.SIGUSR1)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         self.assertIn("stopped by SIGUSR1 after step 0 of 4000", output)
         self.resumed("--set", "train.stop_after=5")
@@ -246,7 +246,7 @@ class Interrupted(AppTest):
         self.wait_for_metrics(process, lines=20)
         for name in ("SIGTERM", "SIGTERM", "SIGINT", "SIGUSR1", "SIGINT"):
             process.send_signal(getattr(signal, name))
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         self.assertEqual(self.checkpoint().resolve().name, f"step-{self.metrics()[-1]['step']:08}")
 
@@ -268,7 +268,7 @@ class Interrupted(AppTest):
             time.sleep(0.1)
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertIn("still stopping after the current step", errors)
 
@@ -279,7 +279,7 @@ class Interrupted(AppTest):
                 process = self.start(LONG)
                 self.wait_for_metrics(process)
                 process.send_signal(getattr(signal, name))
-                _, errors = process.communicate(timeout=30)
+                _, errors = process.communicate(timeout=PATIENCE)
                 self.assertEqual(process.returncode, -getattr(signal, name))
                 self.assertNotIn("PLEASE submit a bug report", errors)
                 self.assertNotIn("backtrace", errors)
@@ -293,7 +293,7 @@ class Interrupted(AppTest):
             self.wait_for(self.checkpoint().exists, process)
             time.sleep(generator.uniform(0, 0.15))
             process.kill()
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENCE)
             killed_at = int(self.checkpoint().resolve().name.removeprefix("step-"))
             end = killed_at + 3
             self.resumed("--set", f"train.stop_after={end}", "--set", "train.checkpoint_every=0")

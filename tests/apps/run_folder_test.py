@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from harness import APPS, AppTest, environment, program, snapshot, token_file, xxh3
+from harness import APPS, PATIENCE, AppTest, environment, program, snapshot, token_file, xxh3
 
 
 class Data(AppTest):
@@ -176,7 +176,7 @@ class ForeignData(AppTest):
         with open(self.folder / "d_train.bin", "r+b") as file:
             file.seek(1024)
             file.write(b"\xff\xff" * 2000)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.expect_error(subprocess.CompletedProcess((), process.returncode, "", errors),
                           "d_train.bin: token 65535 at position", "is outside model.vocab=256")
         step = self.metrics()[-1]["step"]
@@ -194,7 +194,7 @@ class Names(AppTest):
             shutil.copy(path, folder + b"/" + name + path.name.removeprefix("data").encode())
 
         def run(*arguments):
-            return subprocess.run([APPS / "train_gpt", *arguments], cwd=self.folder, timeout=60,
+            return subprocess.run([APPS / "train_gpt", *arguments], cwd=self.folder, timeout=PATIENCE,
                                   capture_output=True, env=environment())
         keys = [b"--set", b"model.preset=tiny", b"--set", b"train.stop_after=1"]
         result = run(*keys, b"--set", b"data.path=" + name, b"--out", str(self.out).encode())
@@ -344,7 +344,7 @@ class Folder(AppTest):
         (self.out / "metrics.jsonl").unlink()
         time.sleep(0.5)
         process.terminate()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         self.assertEqual(errors.count("metrics.jsonl: has been removed"), 1, errors)
 

@@ -14,7 +14,7 @@ try:
 except ImportError:
     jsonschema = None
 
-from harness import AppTest, program
+from harness import PATIENCE, AppTest, program
 
 SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
 PROGRAMS = ("train_gpt", "plan", "prepare_data", "generate", "evaluate", "export", "checkpoints", "calibrate", "report",
@@ -88,7 +88,7 @@ class Scripting(AppTest):
                 process = self.start(keys={"train.steps": 1_000_000, "train.validate_every": 0})
                 self.wait_for_metrics(process)
                 process.send_signal(number)
-                process.communicate(timeout=60)
+                process.communicate(timeout=PATIENCE)
                 self.assertEqual(process.returncode, 0)
                 self.assertGreater(self.last(self.out), 0)
 

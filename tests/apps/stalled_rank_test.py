@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import APPS, TINY, AppTest, environment, program, settings
+from harness import APPS, PATIENCE, TINY, AppTest, environment, program, settings
 from ranks_test import MPIEXEC, WATCHED
 
 # Updates of 200,000 parameters take 3 MiB; a scheduler that knows nothing of memory hands one of them, sooner or
@@ -33,7 +33,7 @@ class StalledRank(AppTest):
         run = [str(APPS / "train_gpt"), *settings(self.keys), "--out", str(self.out), "--quiet"]
         small = ["env", *(f"{name}={value}" for name, value in SMALL_DEVICE.items())]
         subprocess.run([MPIEXEC, "-n", "1", *watched, *run, ":", "-n", "1", *watched, *small, *run, *ON_DEVICE],
-                       cwd=self.folder, capture_output=True, timeout=100, env=environment(), check=False)
+                       cwd=self.folder, capture_output=True, timeout=PATIENCE, env=environment(), check=False)
         said = [(self.folder / f"err.{rank}").read_text() for rank in (0, 1)]
         for rank in (0, 1):
             self.assertEqual((self.folder / f"err.status.{rank}").read_text().strip(), "1", said[rank])

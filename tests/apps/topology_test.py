@@ -7,7 +7,7 @@ import os
 import subprocess
 import unittest
 
-from harness import APPS, AppTest, environment, program
+from harness import APPS, PATIENCE, AppTest, environment, program
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -16,7 +16,7 @@ class Topology(AppTest):
     def bound(self, *command):
         """Runs a command on one core only."""
         return subprocess.run(["taskset", "-c", str(CORES[-1]), *map(str, command)],
-                              cwd=self.folder, text=True, capture_output=True, timeout=60,
+                              cwd=self.folder, text=True, capture_output=True, timeout=PATIENCE,
                               env=environment())
 
     def test_one_line_for_a_rank_alone(self):
@@ -31,7 +31,7 @@ class Topology(AppTest):
             self.skipTest("built without MPI")
         result = subprocess.run(
             [os.environ["DOS_MPIEXEC"], "-n", "2", APPS / "train_gpt", "--print-topology"],
-            cwd=self.folder, text=True, capture_output=True, timeout=60, env=environment())
+            cwd=self.folder, text=True, capture_output=True, timeout=PATIENCE, env=environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         lines = [line for line in result.stdout.splitlines() if line.startswith("rank")]
         self.assertEqual([line[:11] for line in lines], ["rank 0 of 2", "rank 1 of 2"])

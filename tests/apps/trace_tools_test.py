@@ -14,7 +14,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from harness import AppTest, program
+from harness import PATIENCE, AppTest, program
 
 MISSING = [tool for tool in ("vite", "pj_dump") if shutil.which(tool) is None]
 try:
@@ -59,7 +59,7 @@ class TraceTools(AppTest):
 
     def dump(self, kind):
         result = subprocess.run(["pj_dump", str(self.traces[kind] / "paje.trace")], text=True,
-                                capture_output=True, timeout=60, check=False)
+                                capture_output=True, timeout=PATIENCE, check=False)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stderr, "")
         return [[field.strip() for field in line.split(",")] for line in result.stdout.splitlines()]
@@ -104,7 +104,7 @@ class TraceTools(AppTest):
         for kind, trace in self.traces.items():
             text = (trace / "paje.trace").read_text(encoding="utf-8").replace('""', '"x"')
             result = subprocess.run(["pj_dump", "-o", "-n", "--user-defined"], input=text, text=True,
-                                    capture_output=True, timeout=60, check=False)
+                                    capture_output=True, timeout=PATIENCE, check=False)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertLess(max(map(len, result.stdout.splitlines())), 500, "its buffer for a line")
             dump = [[field.strip() for field in line.split(",")] for line in result.stdout.splitlines()]
@@ -154,7 +154,7 @@ class TraceTools(AppTest):
         for kind, trace in self.traces.items():
             picture = self.folder / f"{kind}.svg"
             result = subprocess.run(["vite", "-e", str(picture), str(trace / "paje.trace")], text=True,
-                                    capture_output=True, timeout=120, check=False,
+                                    capture_output=True, timeout=PATIENCE, check=False,
                                     env=os.environ | {"QT_QPA_PLATFORM": "offscreen"})
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("0 errors and 0 warnings", result.stdout + result.stderr)

@@ -14,7 +14,7 @@ import termios
 import time
 import unittest
 
-from harness import APPS
+from harness import APPS, PATIENCE
 from watched import RUN, WatchedRun, step_line
 
 
@@ -168,10 +168,10 @@ class WatchRun(WatchedRun):
         said = process.stderr.read()
         self.assertIn(said, (b"", b"watch_run: error: standard output: cannot write: Broken pipe\n"))
         process.stderr.close()
-        self.assertEqual(process.wait(timeout=30), 1 if said else 0)
+        self.assertEqual(process.wait(timeout=PATIENCE), 1 if said else 0)
         with open("/dev/full", "w", encoding="utf-8") as full:
             result = subprocess.run([APPS / "watch_run", "mine"], cwd=self.folder, stdout=full, stderr=subprocess.PIPE, text=True,
-                                    check=False, timeout=60)
+                                    check=False, timeout=PATIENCE)
         self.assertEqual((result.returncode, result.stderr),
                          (1, "watch_run: error: standard output: cannot write: No space left on device\n"))
 
@@ -210,7 +210,7 @@ class WatchRun(WatchedRun):
         for drawing in wait_for("50 of 400").split("\x1b[H")[1:]:
             self.assertLessEqual(drawing.count("\n"), 5)
         process.send_signal(2)
-        self.assertEqual(process.wait(timeout=30), 0)
+        self.assertEqual(process.wait(timeout=PATIENCE), 0)
 
     def test_in_a_terminal_without_a_cursor_to_move_pictures_follow_each_other(self):
         for kind in ({"TERM": "dumb"}, {}):
@@ -220,7 +220,7 @@ class WatchRun(WatchedRun):
                 self.assertNotIn("\x1b", seen)
                 self.assertIn("\r\n\r\nmine: ", seen)
                 process.send_signal(2)
-                self.assertEqual(process.wait(timeout=30), 0)
+                self.assertEqual(process.wait(timeout=PATIENCE), 0)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 from campaign import MisuseTest
-from harness import APPS, TINY, environment, program, settings
+from harness import APPS, PATIENCE, TINY, environment, program, settings
 
 MPIEXEC = os.environ.get("DOS_MPIEXEC")
 KEYS = TINY | {"train.steps": 40, "train.checkpoint_every": 1, "train.keep": 3, "train.validate_every": 0,
@@ -43,7 +43,7 @@ class Crashes(MisuseTest):
         straight = self.folder / "straight"
         process = self.start_run(ranks, straight)
         begun = time.monotonic()
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         return straight, time.monotonic() - begun
 
@@ -127,7 +127,7 @@ class Crashes(MisuseTest):
             shutil.rmtree(self.out)
         self.assertEqual(self.tried, wanted, "runs end before they are killed")
         process = self.start_run(ranks)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, 0, errors)
         self.expect_same_state(straight, self.out)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "apps"))
 from campaign import MisuseTest  # noqa: E402
-from harness import APPS, TINY, environment, settings, snapshot  # noqa: E402
+from harness import APPS, PATIENCE, TINY, environment, settings, snapshot  # noqa: E402
 
 LONG = {"train.steps": 4000, "train.validate_every": 0, "train.log_every": 1000}
 
@@ -122,7 +122,7 @@ class FolderMisuse(MisuseTest):
         return process
 
     def finish(self, process):
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=PATIENCE)
         return subprocess.CompletedProcess((), process.returncode, output, errors)
 
     def test_several_runs_into_one_folder(self):

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from campaign import MisuseTest
-from harness import APPS, PROGRAMS, TINY, environment, program, settings
+from harness import APPS, PATIENCE, PROGRAMS, TINY, environment, program, settings
 
 KEYS = {"train.steps": 60, "train.validate_every": 0, "train.log_every": 1}
 
@@ -115,7 +115,7 @@ class Streams(MisuseTest):
             name, *arguments = calls[number % len(calls)]
             with self.attempt(name=name, arguments=arguments), open("/dev/full", "w", encoding="utf-8") as full:
                 result = subprocess.run([str(APPS / name), *map(str, arguments)], cwd=self.folder, stdout=full, text=True,
-                                        stderr=subprocess.PIPE, env=environment(), timeout=60, check=False)
+                                        stderr=subprocess.PIPE, env=environment(), timeout=PATIENCE, check=False)
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertIn(f"{name}: error: standard output: cannot write: No space left on device\n", result.stderr)
 
@@ -127,7 +127,7 @@ class Streams(MisuseTest):
             closes = number >= len(PROGRAMS)
             with self.attempt(name=name, wrong=wrong, closes=closes), open("/dev/full", "w", encoding="utf-8") as full:
                 streams = self.closed(2) if closes else {"stdout": subprocess.DEVNULL, "stderr": full}
-                result = subprocess.run([str(APPS / name), *wrong], cwd=self.folder, env=environment(), timeout=60, check=False,
+                result = subprocess.run([str(APPS / name), *wrong], cwd=self.folder, env=environment(), timeout=PATIENCE, check=False,
                                         **streams)
                 self.assertEqual(result.returncode, 1)
 

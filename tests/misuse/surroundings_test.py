@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from campaign import MisuseTest
-from harness import program
+from harness import PATIENCE, program
 
 KEYS = {"train.steps": 2, "train.validate_every": 0}
 NOBODY = 65534
@@ -24,7 +24,7 @@ def variables():
 
 class Surroundings(MisuseTest):
     def limited(self, kind, limit, **options):
-        return self.train("--quiet", keys=KEYS, timeout=100,
+        return self.train("--quiet", keys=KEYS, timeout=PATIENCE,
                           preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)), **options)
 
     def test_address_space(self):
@@ -142,7 +142,7 @@ class Surroundings(MisuseTest):
             value = self.value()
             self.out = self.folder / f"out{number}"
             with self.attempt(number=number, name=name, value=value[:60]):
-                result = self.train("--quiet", "--set", "train.workers=0", keys=KEYS, env={name: value}, timeout=100)
+                result = self.train("--quiet", "--set", "train.workers=0", keys=KEYS, env={name: value}, timeout=PATIENCE)
                 self.expect_run_or_one_error(result)
                 if result.returncode != 0:
                     self.assertIn("STARPU_", result.stderr)
@@ -159,7 +159,7 @@ class Surroundings(MisuseTest):
             self.out = self.folder / f"out{number}"
             with self.attempt(number=number, drawn=drawn):
                 before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-                result = self.train("--dry-run", keys=KEYS | drawn, timeout=60)
+                result = self.train("--dry-run", keys=KEYS | drawn, timeout=PATIENCE)
                 self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 2)
                 self.expect_run_or_one_error(result)
 

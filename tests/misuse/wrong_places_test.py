@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from campaign import MisuseTest
-from harness import APPS, program
+from harness import APPS, PATIENCE, program
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 IN_PYTHON = ("plot_metrics", "to_tensorboard")
@@ -41,7 +41,7 @@ def start(name, *arguments, cwd):
     if name not in IN_PYTHON:
         return program(name, *arguments, cwd=cwd)
     return subprocess.run([sys.executable, str(TOOLS / name), *arguments], cwd=cwd, text=True, capture_output=True,
-                          timeout=60)
+                          timeout=PATIENCE)
 
 
 @cache
