@@ -13,6 +13,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "base/prefault.hpp"
 #include "checkpoint/piece.hpp"
 #include "checkpoint/tensor_listing.hpp"
 #include "io/safetensors.hpp"
@@ -43,6 +44,7 @@ struct Job {
   std::vector<Slice> slices{};
   // While it is under way:
   std::unique_ptr<storage::Pages> buffer{};
+  bool has_pages = false;  ///< where it is read in place
   std::string fault{};
 
   [[nodiscard]] bool is_in_place() const {
@@ -128,7 +130,8 @@ std::vector<Slice> slices_of(const std::vector<Wanted>& wanted, Index begin, Ind
   return slices;
 }
 
-/// Reads jobs through the engine, and checks and places what has arrived meanwhile.
+/// Reads jobs through the engine, in their order and as soon as the pages of their memory are
+/// there, and checks and places what has arrived meanwhile.
 class Reading {
  public:
   /// `label`: of what is read, but for the name of the tensor.
@@ -142,29 +145,56 @@ class Reading {
   Reading& operator=(const Reading&) = delete;
 
   void read(std::vector<Job>& jobs) {
-    for (Job& job : jobs) {
-      if (!job.is_in_place()) {
-        while (buffered_ == kMostBuffered) finish(*take());
-        job.buffer = std::make_unique<storage::Pages>(job.sum.bytes);
-        ++buffered_;
+    std::vector<std::span<std::byte>> memory;
+    std::vector<Job*> in_place;
+    for (Job& job : jobs)
+      if (job.is_in_place()) {
+        memory.push_back(job.memory());
+        in_place.push_back(&job);
       }
-      ++under_way_;
-      label_.buffer = job.tensor->name;
-      const auto note = [this, &job](const std::string& fault) {
-        const std::lock_guard lock(mutex_);
-        job.fault = fault;
-        arrived_.push_back(&job);
-        changed_.notify_all();
-      };
-      engine_.read(file_, job.file_offset, job.memory(), note, label_);
-    }
-    while (under_way_ > 0) finish(*take());
+    const Prefault prefault(std::move(memory), [&](std::size_t i) { set_pages(*in_place[i]); });
+    auto next = jobs.begin();
+    while (next != jobs.end() || under_way_ > 0)
+      if (next != jobs.end() && is_ready(*next))
+        begin(*next++);
+      else if (Job* const job = take(next == jobs.end() ? nullptr : &*next))
+        finish(*job);
   }
 
  private:
-  Job* take() {
+  /// Whether there is memory for it.
+  bool is_ready(const Job& job) {
+    if (!job.is_in_place()) return buffered_ < kMostBuffered;
+    const std::lock_guard lock(mutex_);
+    return job.has_pages;
+  }
+  void set_pages(Job& job) {
+    const std::lock_guard lock(mutex_);
+    job.has_pages = true;
+    changed_.notify_all();
+  }
+
+  void begin(Job& job) {
+    if (!job.is_in_place()) {
+      job.buffer = std::make_unique<storage::Pages>(job.sum.bytes);
+      ++buffered_;
+    }
+    ++under_way_;
+    label_.buffer = job.tensor->name;
+    const auto note = [this, &job](const std::string& fault) {
+      const std::lock_guard lock(mutex_);
+      job.fault = fault;
+      arrived_.push_back(&job);
+      changed_.notify_all();
+    };
+    engine_.read(file_, job.file_offset, job.memory(), note, label_);
+  }
+
+  /// The next that has arrived; null when `next` has got pages before.
+  Job* take(const Job* next = nullptr) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !arrived_.empty(); });
+    changed_.wait(lock, [&] { return !arrived_.empty() || (next != nullptr && next->has_pages); });
+    if (arrived_.empty()) return nullptr;
     Job* job = arrived_.front();
     arrived_.pop_front();
     --under_way_;

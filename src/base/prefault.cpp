@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/prefault.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fresh_memory.hpp"
+
+namespace dos {
+
+Prefault::Prefault(std::vector<std::span<std::byte>> memory, std::function<void(std::size_t)> found)
+    : memory_(std::move(memory)), found_(std::move(found)) {
+  const std::size_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
+  for (std::size_t i = 0; i < std::min(most, memory_.size()); ++i)
+    threads_.emplace_back([this] { work(); });
+}
+
+Prefault::~Prefault() {
+  next_ = memory_.size();
+}
+
+void Prefault::work() {
+  for (std::size_t i = next_.fetch_add(1); i < memory_.size(); i = next_.fetch_add(1)) {
+    FreshMemory fresh({memory_[i]});
+    while (fresh.find_pages()) {
+    }
+    found_(i);
+  }
+}
+
+}  // namespace dos
