@@ -16,6 +16,10 @@
 namespace dos::checkpoint {
 namespace {
 
+/// Of an update, times that after which there is a warning, for a device that takes bytes or does
+/// not.
+constexpr double kMostPatience = 4;
+
 /// "", or what `work` threw.
 template <class Work>
 std::string fault_of(const Work& work) {
@@ -100,16 +104,28 @@ const Outcome& Attempt::outcome() {
 }
 
 void Attempt::watch() noexcept {
-  if (!parts_.holds_up(around_.patience_of_updates)) return;
+  const std::chrono::duration<double> patience = around_.patience_of_updates;
+  if (!parts_.holds_up(patience)) return;
   const std::string rank =
       around_.exchange == nullptr ? "" : fmt::format("rank {}: ", around_.exchange->rank());
-  // What is on its way to the device must stay; what cannot be on its way yet need not.
-  const bool gives_back = becomes(Use::kGivingBack);
-  log::warn("{}an update has waited {:.3g} s for bytes of the checkpoint of {}: {}", rank,
-            around_.patience_of_updates.count(), text(),
-            gives_back ? "its files are not there yet: it is given up, and training goes on"
-                       : "training goes on when the device has taken them");
-  if (gives_back) waited_s_ = parts_.run({}).waited_s;
+  const auto warn = [&](std::chrono::duration<double> waited, std::string_view consequence) {
+    log::warn("{}an update has waited {:.3g} s for bytes of the checkpoint of {}: {}", rank,
+              waited.count(), text(), consequence);
+  };
+  has_held_up_ = becomes(Use::kGivingBack);
+  if (has_held_up_) {
+    warn(patience, "its files are not there yet: it is given up, and training goes on");
+    waited_s_ = parts_.run({}).waited_s;
+    return;
+  }
+  warn(patience, "training goes on when the device has taken them");
+  has_held_up_ = parts_.holds_up(kMostPatience * patience);
+  if (!has_held_up_) return;
+  warn(kMostPatience * patience, "it is given up, and training goes on");
+  parts_.give_up(
+      fmt::format("{}: the device had not taken its bytes when an update had waited "
+                  "{:.3g} s for them",
+                  store_.staging_path(step()).string(), (kMostPatience * patience).count()));
 }
 
 bool Attempt::becomes(Use use) {

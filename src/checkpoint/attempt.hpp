@@ -101,9 +101,8 @@ class Attempt {
   [[nodiscard]] std::shared_ptr<Event> over() const { return over_; }
   /// Whether the destructor of one that is over would not wait.
   [[nodiscard]] bool is_idle() const { return parts_.is_idle(); }
-  /// Whether it was given up as an update had waited for files that were not there. Pre: it is
-  /// over.
-  [[nodiscard]] bool has_given_back() const { return use_ == Use::kGivingBack; }
+  /// Whether it was given up as an update had waited for too long. Pre: it is over.
+  [[nodiscard]] bool has_held_up() const { return has_held_up_; }
   /// Waits for the end.
   [[nodiscard]] const Outcome& outcome();
 
@@ -111,8 +110,9 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
 
   void run() noexcept;
-  /// Warns, once, when an update has waited for long, and gives all buffers back if none is being
-  /// written yet. On a thread beside that of run(), until all are given back.
+  /// Warns when an update has waited for long, and gives all buffers back: at once if none is being
+  /// written yet, else when it has waited longer. On a thread beside that of run(), until all are
+  /// given back.
   void watch() noexcept;
   /// What becomes of the buffers.
   enum class Use { kNone, kWriting, kGivingBack };
@@ -156,7 +156,8 @@ class Attempt {
   bool is_cancelled_ = false;
   Use use_ = Use::kNone;
 
-  double waited_s_ = 0;  ///< by an update for what was given back; of watch()
+  bool has_held_up_ = false;  ///< of watch(), as what follows
+  double waited_s_ = 0;       ///< by an update for what was given back; of watch()
   Outcome outcome_;
   const Clock::time_point begun_ = Clock::now();
   const std::shared_ptr<Event> over_ = std::make_shared<Event>();

@@ -10,6 +10,7 @@
 #include "base/bf16.hpp"
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
+#include "checkpoint/part_writer_accesses.hpp"
 #include "io/file_dtype.hpp"
 #include "rt/device.hpp"
 
@@ -23,64 +24,6 @@ codelets::ContentSum sum_of_rounded(std::span<const BF16> elements) {
 }
 
 }  // namespace
-
-/// A buffer of this rank and the access to it.
-struct PartWriter::Read final : rt::AccessListener {
-  Read(PartWriter& the_owner, const Part& the_part, std::size_t the_file)
-      : owner(the_owner),
-        part(the_part),
-        file(the_file),
-        pieces(pieces_of(the_part.extents)),
-        uses(std::ssize(pieces)) {}
-
-  void granted(void* memory) noexcept override { owner.granted(*this, memory); }
-
-  PartWriter& owner;
-  const Part& part;
-  std::size_t file;
-  std::size_t position = 0;
-  std::vector<Extent> pieces;
-  Sums* sums = nullptr;  ///< null: its update makes none
-  // Under the owner's lock:
-  const std::byte* data = nullptr;
-  Clock::time_point since{};  ///< data is there
-  std::size_t next = 0;       ///< piece to be submitted
-  Index uses = 0;             ///< pieces whose bytes here are still needed
-  bool is_back = false;       ///< its access has ended
-};
-
-/// The sums that an update has left, for the reads of its parameters and states.
-struct PartWriter::Sums final : rt::AccessListener {
-  Sums(PartWriter& the_owner, const rt::Handle& the_handle)
-      : owner(the_owner), handle(the_handle), words(static_cast<std::size_t>(handle.count())) {}
-
-  void granted(void* data) noexcept override {
-    std::memcpy(words.data(), data, words.size() * sizeof(std::int32_t));
-    rt::end_access(handle, rt::kHostNode);
-    owner.known(*this);
-  }
-
-  PartWriter& owner;
-  const rt::Handle& handle;
-  std::vector<std::int32_t> words;
-  std::vector<Read*> reads{};
-  bool are_known = false;  ///< under the owner's lock
-};
-
-/// Waits for what the next updates of some subgroups wait for.
-struct PartWriter::Hurry final : rt::AccessListener {
-  Hurry(PartWriter& the_owner, const rt::Handle& the_handle)
-      : owner(the_owner), handle(the_handle) {}
-
-  void granted(void* /*data*/) noexcept override {
-    rt::end_access(handle, rt::kHostNode);
-    owner.due(*this);
-  }
-
-  PartWriter& owner;
-  const rt::Handle& handle;
-  std::vector<Index> subgroups{};
-};
 
 PartWriter::PartWriter(storage::Engine& engine, std::span<const FileContents> files, Index step,
                        const StepSums* sums, Index buffers)
@@ -159,6 +102,13 @@ void PartWriter::cancel() {
   changed_.notify_all();
 }
 
+void PartWriter::give_up(std::string fault) {
+  const std::lock_guard lock(mutex_);
+  if (result_.fault.empty()) result_.fault = std::move(fault);
+  is_given_up_ = true;
+  changed_.notify_all();
+}
+
 void PartWriter::granted(Read& read, void* data) noexcept {
   const std::lock_guard lock(mutex_);
   read.data = static_cast<const std::byte*>(data);
@@ -196,9 +146,10 @@ PartsWritten PartWriter::run(std::span<const std::optional<Target>> targets) {
   require(targets.empty() || targets.size() == files_.size(), "a target a file");
   std::unique_lock lock(mutex_);
   while (open_ > 0 || under_way_ > 0) {
+    if (std::exchange(is_given_up_, false)) let_all_go(lock, targets);
     end_accesses(lock);
     give_back_unwritten(targets);
-    if (!finished_.empty()) continue;
+    if (!finished_.empty() || is_given_up_) continue;
     if (Read* read = next_read())
       write_next(lock, *read, *targets[read->file]);
     else if (open_ > 0 || under_way_ > 0)
@@ -322,7 +273,25 @@ void PartWriter::written(Read& read, storage::Pages* buffer, const std::string& 
 /// Under the lock: so many pieces do not need the buffer any more.
 void PartWriter::let_go(Read& read, Index pieces) {
   read.uses -= pieces;
-  if (read.uses == 0) finished_.push_back(&read);
+  if (read.uses == 0 && !read.is_let_go) finished_.push_back(&read);
+}
+
+/// What the device takes of them from now on may be anything: no checkpoint comes of it.
+void PartWriter::let_all_go(std::unique_lock<std::mutex>& lock,
+                            std::span<const std::optional<Target>> targets) {
+  lock.unlock();
+  for (const std::optional<Target>& target : targets)
+    if (target) engine_.drop(target->file);
+  lock.lock();
+  for (const auto& read : reads_) {
+    const bool is_under_way = read->data != nullptr && read->uses > 0 && read->next > 0;
+    if (!is_under_way) continue;
+    granted_.erase(read->position);
+    read->uses -=
+        static_cast<Index>(read->pieces.size() - std::exchange(read->next, read->pieces.size()));
+    read->is_let_go = true;
+    finished_.push_back(read.get());
+  }
 }
 
 /// Under the lock: what was granted, not submitted, and will not be is not needed.

@@ -88,6 +88,9 @@ class PartWriter {
   [[nodiscard]] bool holds_up(std::chrono::duration<double> patience);
   /// Any thread.
   void cancel();
+  /// Any thread: run() gives all buffers back, also those whose bytes are on their way to a device
+  /// that does not take them, and ends with this fault when the device has.
+  void give_up(std::string fault);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -108,6 +111,8 @@ class PartWriter {
   codelets::ContentSum sum_of(const Read& read, const Extent& piece);
   void written(Read& read, storage::Pages* buffer, const std::string& fault);
   void let_go(Read& read, Index pieces);
+  void let_all_go(std::unique_lock<std::mutex>& lock,
+                  std::span<const std::optional<Target>> targets);
   void give_back_unwritten(std::span<const std::optional<Target>> targets);
   void end_accesses(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] storage::Label label_of(const Read& read) const;
@@ -133,6 +138,7 @@ class PartWriter {
   Index in_place_ = 0;                          ///< of them from where they lie
   Index pending_hurries_ = 0;
   bool is_cancelled_ = false;
+  bool is_given_up_ = false;
   std::vector<std::unique_ptr<storage::Pages>> buffers_;
   std::vector<storage::Pages*> free_buffers_;
   PartsWritten result_;

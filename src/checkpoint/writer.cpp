@@ -43,8 +43,8 @@ void Writer::collect(bool waits) {
     ended_.push_back(attempts_.front()->outcome());
     ended_.back().room_s = room_s_.front();
     room_s_.pop_front();
-    // A device that is slow to make files, and does not hang, is to have a checkpoint some time.
-    if (attempts_.front()->has_given_back()) around_.patience_of_updates *= kMorePatience;
+    // A device that is slow, and does not hang, is to have a checkpoint some time.
+    if (attempts_.front()->has_held_up()) around_.patience_of_updates *= kMorePatience;
     lingering_.push_back(std::move(attempts_.front()));
     attempts_.pop_front();
   }

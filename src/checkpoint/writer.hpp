@@ -64,7 +64,7 @@ class Writer {
   [[nodiscard]] std::chrono::duration<double> patience() const { return patience_; }
   void set_patience(std::chrono::duration<double> patience) { patience_ = patience; }
   /// Of an update that waits for a checkpoint's bytes, before that rank warns of it; it grows each
-  /// time that a checkpoint was given up as its files were not there.
+  /// time that a checkpoint was given up for that.
   void set_patience_of_updates(std::chrono::duration<double> patience) {
     around_.patience_of_updates = patience;
   }
@@ -76,7 +76,7 @@ class Writer {
   void settle();
 
  private:
-  /// By which an update waits longer for files that were not there, the next time.
+  /// By which an update waits longer the next time, where a checkpoint was given up for it.
   static constexpr double kMorePatience = 4;
 
   void collect(bool waits);

@@ -63,6 +63,13 @@ class Engine::Worker {
     backend_->wake();
   }
 
+  void drop(const DirectFile& file) {
+    std::unique_lock lock(mutex_);
+    to_drop_.insert(&file);
+    backend_->wake();
+    dropped_.wait(lock, [&] { return !to_drop_.contains(&file); });
+  }
+
   void wait_all() {
     std::unique_lock lock(mutex_);
     idle_.wait(lock, [&] { return open_.empty(); });
@@ -120,6 +127,7 @@ class Engine::Worker {
   std::shared_ptr<Transfer> next_to_refuse(bool takes_all) {
     const std::lock_guard lock(mutex_);
     mail_.clear();
+    forget_drops();
     const auto found = std::ranges::find_if(open_, [&](const std::shared_ptr<Transfer>& each) {
       return takes_all ||
              std::ranges::none_of(tasks_, [&](const Task& task) { return task.transfer == each; });
@@ -134,6 +142,20 @@ class Engine::Worker {
       mail = std::exchange(mail_, {});
     }
     for (auto& transfer : mail) enqueue(std::move(transfer));
+    const std::lock_guard lock(mutex_);
+    if (to_drop_.empty()) return;
+    for (auto& [device, lane] : lanes_)
+      for (const std::deque<Task>& queue : lane.queues)
+        for (const Task& task : queue)
+          if (to_drop_.contains(&task.transfer->file) && task.transfer->fault.empty())
+            task.transfer->fault = fmt::format("{}: given up", task.transfer->file.path().string());
+    forget_drops();
+  }
+
+  /// Under the lock.
+  void forget_drops() {
+    to_drop_.clear();
+    dropped_.notify_all();
   }
 
   [[nodiscard]] bool is_over() const {
@@ -307,6 +329,8 @@ class Engine::Worker {
   std::condition_variable idle_;
   std::vector<std::shared_ptr<Transfer>> mail_;
   std::set<std::shared_ptr<Transfer>> open_;  ///< have not ended
+  std::condition_variable dropped_;
+  std::set<const DirectFile*> to_drop_;
   bool ends_ = false;
 };
 
@@ -343,6 +367,10 @@ void Engine::write(const DirectFile& file, Index offset, std::span<const std::by
 
 void Engine::sync(const DirectFile& file, Done done, const Label& label) {
   submit(std::make_shared<Transfer>(Transfer{file, Kind::kSync, 0, {}, std::move(done), label}));
+}
+
+void Engine::drop(const DirectFile& file) {
+  worker_->drop(file);
 }
 
 void Engine::wait_all() {

@@ -65,6 +65,11 @@ class Engine {
   /// Brings to the device what was submitted for the file before (fdatasync).
   void sync(const DirectFile& file, Done done, const Label& label = {});
 
+  /// Begins no operation of the file's transfers that has not begun, so that from now on nobody but
+  /// the system looks at their memory: they end with a fault, as soon as what is under way has
+  /// ended. Not from a Done.
+  void drop(const DirectFile& file);
+
   /// Until every transfer has ended and its Done has returned. Not from a Done.
   void wait_all();
 

@@ -147,6 +147,35 @@ TEST_F(Faults, SlowOperationsArriveAll) {
   }
 }
 
+// Its memory may be used for something else at once, but for what the device has begun with.
+TEST_F(Faults, OfADeviceThatHangsDoNotHoldWhatIsDropped) {
+  test::Gate gate;
+  const DirectFile hung = DirectFile::create(scratch_ / "hung", kBytes);
+  const DirectFile other = DirectFile::create(scratch_ / "other", kBytes);
+  Index begun = 0;
+  Outcomes dropped;
+  Outcomes kept;
+  {
+    Engine engine(kOptions, std::make_unique<FaultyBackend>(
+                                make_backend(), [&](Index, const Operation& operation) {
+                                  const bool hangs = operation.descriptor == hung.direct() ||
+                                                     operation.descriptor == hung.buffered();
+                                  if (hangs) ++begun;
+                                  return Mishap{.gate = hangs ? &gate : nullptr};
+                                }));
+    engine.write(hung, 0, memory_.bytes().first(kBytes), dropped.done());
+    engine.sync(hung, dropped.done());
+    engine.write(other, 0, memory_.bytes().first(kBytes), kept.done());
+    engine.drop(hung);
+    gate.open();
+  }
+  EXPECT_EQ(begun, kOptions.depth);
+  EXPECT_EQ(dropped.all(), 2);
+  EXPECT_EQ(dropped.faults(), 2);
+  EXPECT_EQ(kept.all(), 1);
+  EXPECT_EQ(kept.faults(), 0);
+}
+
 TEST_F(Faults, WhatIsFlushedHasBeenWritten) {
   Index writes = 0;
   const auto [written, read] = run([&](Index number, const Operation& operation) {
