@@ -172,19 +172,29 @@ class Crashes(MisuseTest):
         # What was killed between the making of its file and the loss of its name is removed by the next run.
         self.assertEqual(list(disk.iterdir()), [])
 
+    def kill_one(self, process):
+        """One of the ranks; mpiexec ends the others."""
+        ranks = self.pids()
+        if not ranks:
+            return
+        os.kill(self.random.choice(ranks), signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=self.random.uniform(0, 0.5))
+
     @unittest.skipUnless(MPIEXEC, "no MPI")
     def test_one_rank(self):
         """SIGKILL of one of two ranks that save every step"""
-        def kill_one(process):
-            ranks = self.pids()
-            if ranks:
-                os.kill(self.random.choice(ranks), signal.SIGKILL)
-                # mpiexec ends the others.
-                try:
-                    process.wait(timeout=self.random.uniform(0, 0.5))
-                except subprocess.TimeoutExpired:
-                    pass
-        self.kill_runs(2, 3, kill_one)
+        self.kill_runs(2, 3, self.kill_one)
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_one_rank_before_the_manifest(self):
+        """SIGKILL of one of two ranks while both write a checkpoint that has no manifest yet"""
+        self.kill_runs(2, 2, self.kill_one, self.at_window(has_manifest=False))
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_one_rank_behind_the_manifest(self):
+        """SIGKILL of one of two ranks while a checkpoint has its manifest and not its name"""
+        self.kill_runs(2, 2, self.kill_one, self.at_window(has_manifest=True))
 
     @unittest.skipUnless(MPIEXEC, "no MPI")
     def test_all_ranks(self):
