@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What checkpoints cost a training: steps with one every N steps beside steps without, interleaved on one machine.
 
-usage: bench/checkpoint_cost.py [--build DIR] [--folder DIR] [--model PRESET] [--steps N] [--rounds N] [--every N...] [--torch] [--json]
+usage: bench/checkpoint_cost.py [--build DIR] [--folder DIR] [--model PRESET] [--steps N] [--rounds N] [--every N...] [--raw] [--torch] [--json]
 
 Each round trains anew with every setting in turn, in a folder of DIR, on random tokens. Prints medians over the rounds of
 the median step, its ratio to that without checkpoints, the time of a checkpoint from its request to its link, the rate
-that follows, and for how long updates waited; with --torch for how long torch.save() of as many bytes, with fsync(), would keep
+that follows, for how long updates waited, and the peak of memory beyond that of runs without; with --raw beside the rate at which
+threads that do nothing else write as many bytes durably (benchmark io), after each run; with --torch for how long torch.save() of as many bytes, with fsync(), would keep
 a step waiting. docs/performance/checkpoints.md has such a run.
 """
 
@@ -14,11 +15,12 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from short_runs import WARM_UP, train, write_tokens
+from short_runs import WARM_UP, fail, train, write_tokens
 
 
 def parse():
@@ -31,6 +33,7 @@ def parse():
     parser.add_argument("--every", type=int, nargs="+", default=[0, 1, 4], metavar="N",
                         help="steps between checkpoints; 0: none (default: 0 1 4)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
+    parser.add_argument("--raw", action="store_true", help="beside writes of a plain loop in the same minutes")
     parser.add_argument("--torch", action="store_true", help="beside torch.save(), which this Python must have")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
@@ -52,11 +55,20 @@ def seconds_of_torch(folder, megabytes):
     return seconds
 
 
-def summarise(lines):
-    steps = [line for line in lines if line["step"] > WARM_UP]
+def raw_rate(build, folder, megabytes):
+    """MB/s of threads that write a new file of so many bytes, and bring it to the device."""
+    command = [Path(build) / "bench/io", "--folder", folder, "--gigabytes", megabytes / 1e3, "--rounds", 1, "--json"]
+    result = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        fail(result.stderr)
+    return json.loads(result.stdout)["write"]["raw_mb_per_s"]
+
+
+def summarise(run):
+    steps = [line for line in run.lines if line["step"] > WARM_UP]
     saved = [line for line in steps if line.get("checkpoint_committed")]
     result = {"ms_step": statistics.median(line["ms_step"] for line in steps),
-              "ms_mean": statistics.mean(line["ms_step"] for line in steps)}
+              "ms_mean": statistics.mean(line["ms_step"] for line in steps), "mb_resident": run.resident / 1e6}
     if saved:
         result |= {"mb": statistics.median(line["mb_checkpoint"] for line in saved),
                    "mb_linked": statistics.median(line["mb_checkpoint_linked"] for line in saved),
@@ -77,10 +89,13 @@ def main():
         for _ in range(options.rounds):
             for every in options.every:
                 keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": every}
-                lines = train(options.build, folder, keys, options.set).lines
-                found[every].append(summarise(lines))
-                if options.torch and "mb" in found[every][-1]:
-                    found[every][-1]["torch_save_s"] = seconds_of_torch(folder, found[every][-1]["mb"])
+                summary = summarise(train(options.build, folder, keys, options.set))
+                found[every].append(summary)
+                if options.raw and "mb" in summary:
+                    summary["raw_mb_per_s"] = raw_rate(options.build, folder, summary["mb"])
+                    summary["durable"] = summary["mb_per_s"] / summary["raw_mb_per_s"]
+                if options.torch and "mb" in summary:
+                    summary["torch_save_s"] = seconds_of_torch(folder, summary["mb"])
     rows = []
     for every, runs in found.items():
         row = {"every": every}
@@ -88,6 +103,7 @@ def main():
             row[field] = statistics.median(run[field] for run in runs if field in run)
         if 0 in found:
             row["ratio"] = statistics.median(a["ms_mean"] / b["ms_mean"] for a, b in zip(runs, found[0], strict=True))
+            row["mb_beyond"] = statistics.median(a["mb_resident"] - b["mb_resident"] for a, b in zip(runs, found[0], strict=True))
         rows.append(row)
     if options.json:
         print(json.dumps(rows, indent=1))
