@@ -53,6 +53,29 @@ bool set_by_word(const std::string& word, const Key& key) {
   return true;
 }
 
+/// The text of a list that is written as an array; nothing where it is none of strings.
+std::optional<std::string> joined(const toml::array& entries) {
+  std::vector<std::string> texts;
+  for (const toml::node& entry : entries) {
+    const std::optional<std::string> text = entry.value_exact<std::string>();
+    if (!text) return std::nullopt;
+    texts.push_back(*text);
+  }
+  return fmt::format("{}", fmt::join(texts, ","));
+}
+
+void assign_text(const toml::node& node, const Key& key, const std::string& where,
+                 std::string& target) {
+  const auto* any = std::get_if<Any>(&key.option->domain);
+  const bool is_list = any != nullptr && any->is_list;
+  const toml::array* array = node.as_array();
+  const std::optional<std::string> text =
+      is_list && array != nullptr ? joined(*array) : node.value_exact<std::string>();
+  expect(text.has_value(), "{}: {} must be a string in quotes{}", where, key.name,
+         is_list ? ", or an array of strings" : "");
+  target = *text;
+}
+
 void assign(const toml::node& node, const Key& key, const std::string& where) {
   const auto set = [&]<class T>(T* target, const char* kind) {
     // Exact: 1.5 is no integer, "1" is no number; but 1 is a fine 1.0.
@@ -63,7 +86,8 @@ void assign(const toml::node& node, const Key& key, const std::string& where) {
   if (set_by_word(node.value_exact<std::string>().value_or(""), key)) return;
   if (const auto* integer = std::get_if<Index*>(&key.value)) set(*integer, "an integer");
   if (const auto* flag = std::get_if<bool*>(&key.value)) set(*flag, "true or false");
-  if (const auto* text = std::get_if<std::string*>(&key.value)) set(*text, "a string in quotes");
+  if (const auto* text = std::get_if<std::string*>(&key.value))
+    assign_text(node, key, where, **text);
   if (const auto* number = std::get_if<double*>(&key.value)) {
     if (const auto whole = node.value_exact<Index>())
       **number = static_cast<double>(*whole);

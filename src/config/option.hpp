@@ -42,8 +42,13 @@ struct Named {
 };
 struct Any {
   const char* why;
+  bool is_list = false;  ///< entries with commas between them; in a file an array of them, too
 };
 using Domain = std::variant<Range, Choice, Named, Any>;
+
+constexpr Any list(const char* why) {
+  return {why, true};
+}
 
 inline constexpr Range kModelSize{.least = 0, .words = "be at least 1 (or 0: the preset's)"};
 /// Far above what is of use; the program keeps lists of these lengths.

@@ -29,7 +29,7 @@ inline void set_activation_disks(planner::PlanSettings& settings, const std::str
   settings.activation_disks = planned_disks(offload::parse_disks(text, "train.activation_disks"));
 }
 
-inline constexpr Any kDisks{"offload::parse_disks() reads it"};
+inline constexpr Any kDisks = list("offload::parse_disks() reads it");
 inline constexpr PlanOption kPlanDisks{
     "FOLDER:SIZE,FOLDER: as train_gpt; each is the machine's [[tier]] of this name or with this "
     "folder, else the next one; empty: all of them where states need them",

@@ -81,12 +81,13 @@ const Tier* tier_of(const std::vector<Tier>& tiers, const std::string& folder) {
 bool take_disks(const PlanSettings& settings, double ranks, perfmodels::Machine& machine) {
   const auto count = static_cast<Index>(machine.tiers.size());
   expect(count > 0 || !settings.state_memory || *settings.state_memory == units::Bytes{0},
-         "sched.host_memory: the machine file of {} has no disk for the states beyond it: add a "
-         "[[tier]] (docs/adding/machine.md), or leave sched.host_memory to auto",
+         "sched.host_memory: the machine file of {} has no disk for the states beyond it: measure "
+         "one with calibrate --disk NAME=FOLDER, add a [[tier]] (docs/adding/machine.md), or leave "
+         "sched.host_memory to auto",
          machine.name);
   expect(std::ssize(settings.disks) <= count,
-         "sched.disks names {} disk(s), the machine file of {} has {}: add a [[tier]] for each "
-         "(docs/adding/machine.md), or name fewer",
+         "sched.disks names {} disk(s), the machine file of {} has {}: measure each with calibrate "
+         "--disk NAME=FOLDER, add a [[tier]] (docs/adding/machine.md), or name fewer",
          settings.disks.size(), machine.name, count);
   // All may have states, where they are needed.
   if (settings.disks.empty()) return give_activations(settings.activation_disks, 0, machine.tiers);

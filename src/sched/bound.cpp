@@ -210,11 +210,17 @@ class Builder {
     for (Index tier = problem_.gpus(); tier < problem_.tiers(); ++tier)
       tiers += fmt::format(", {} {:.4g} GB", problem_.name_of_tier(tier),
                            problem_.capacity_of(tier).value() / 1e9);
+    const bool lacks_window =
+        problem_.tiers() > problem_.gpus() &&
+        problem_.host_memory.value() < smallest() * problem_.cost.away().value();
     fail(
-        "states of {:.4g} GB fit nowhere: host memory has {:.4g} GB for them, GPUs {:.4g} GB{}: "
-        "use more ranks, a smaller model, or a machine file with a [[tier]] for the rest",
+        "states of {:.4g} GB fit nowhere: host memory has {:.4g} GB for them, GPUs {:.4g} GB{}: {}",
         total_ * problem_.cost.away().value() / 1e9, problem_.host_memory.value() / 1e9,
-        gpus.value() / 1e9, tiers);
+        gpus.value() / 1e9, tiers,
+        lacks_window ? "what lives on disks goes through host memory, which has no room for one "
+                       "subgroup: raise train.host_memory, or use more ranks or a smaller model"
+                     : "use more ranks, a smaller model, or a machine file with a [[tier]] for the "
+                       "rest");
   }
 
   void fill_resources(const LinearSolution& solution, Bound& bound) const {

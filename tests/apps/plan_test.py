@@ -55,7 +55,7 @@ class Plan(unittest.TestCase):
 
     def test_disks_of_a_configuration_count(self):
         file = self.folder / "mine.toml"
-        file.write_text('[model]\npreset = "llama-7b"\n[sched]\ndisks = "/any:900GB"\nhost_memory = 0\n')
+        file.write_text('[model]\npreset = "llama-7b"\n[sched]\ndisks = ["/any:900GB"]\nhost_memory = 0\n')
         arguments = ("--machine", "h100-4x-nvme", "--model", str(file), "--set", "sched.resident=false")
         result = self.planned(*arguments)
         self.assertEqual(set(result["tiers"]), {"nvme"})
@@ -70,7 +70,7 @@ class Plan(unittest.TestCase):
             self.assertLess(other["tiers"]["nvme"]["read"], result["tiers"]["nvme"]["read"])
         self.expect_error((*arguments, "--set", "sched.host_memory=-2"), "must lie in [0, 1e+06] GB (or be auto)")
         self.expect_error(("--machine", "h100-4x", "--model", str(file)), "sched.disks names 1 disk(s)", "h100-4x has 0",
-                          "add a [[tier]]")
+                          "calibrate --disk NAME=FOLDER", "add a [[tier]]")
 
     def test_175b_is_planned_in_a_moment(self):
         with self.within_a_moment():

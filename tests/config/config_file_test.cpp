@@ -122,6 +122,16 @@ TEST_F(ConfigFile, NamesTheWrongType) {
   expect_refused("[train]\nbatch = 9223372036854775808\n", {file + ":2: "});
 }
 
+TEST_F(ConfigFile, TakesListsAsArrays) {
+  const std::string words = ": sched.disks must be a string in quotes, or an array of strings";
+  for (const char* value : {"1", "[1]", "[\"/a\", 2]", "[[\"/a\"]]"})
+    expect_refused(fmt::format("[sched]\ndisks = {}\n", value), {words});
+  expect_refused("[data]\npath = [\"a\"]\n", {"data.path must be a string in quotes"});
+  read("[sched]\ndisks = [\"/nvme0/run:400GB\", \"/lustre/run\"]\n[optim]\nfreeze = []\n");
+  EXPECT_EQ(config_.sched.disks, "/nvme0/run:400GB,/lustre/run");
+  EXPECT_EQ(config_.optim.freeze, "");
+}
+
 TEST_F(ConfigFile, AFileThatCannotBeRead) {
   EXPECT_THAT([&] { read_config_file(scratch_ / "none.toml", config_); },
               fails_with({"none.toml: cannot open: No such file"}));
