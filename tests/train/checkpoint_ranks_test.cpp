@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
@@ -13,87 +12,17 @@
 #include "checkpoint/part_reader.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/safetensors.hpp"
-#include "ranks/mpi_main.hpp"
 #include "storage/engine.hpp"
 #include "storage/faulty_backend.hpp"
 #include "storage/observer.hpp"
-#include "train/checkpoint_states.hpp"
-#include "train/tiny_trainer.hpp"
+#include "train/checkpoint_of_ranks.hpp"
 
 namespace dos::train::checkpoint_ranks_test {
 namespace {
 
 using ranks::environment;
 
-struct Topology {
-  Index zero = 1;
-  Index subgroup_params = 1000;
-  const char* precision = "fp32";
-};
-
-class CheckpointOfRanks : public testing::Test {
- protected:
-  /// The same on all ranks of a node.
-  [[nodiscard]] std::filesystem::path shared() {
-    if (environment->size() == 1) return scratch_.path();
-    return ranks::gather_texts(*exchange_, scratch_.path().string()).front();
-  }
-
-  void SetUp() override {
-    if (environment->size() > 1)
-      exchange_.emplace(*environment, ranks::ExchangeOptions{.numbers = 4096});
-    folder_ = shared();
-    config_ = test::tiny_config((folder_ / "data").string());
-    if (environment->rank() == 0) test::write_tiny_dataset(scratch_);
-    wait_for_all();
-  }
-  void TearDown() override {
-    wait_for_all();
-    if (exchange_) exchange_->close();
-  }
-  void wait_for_all() {
-    if (exchange_) static_cast<void>(ranks::gather_texts(*exchange_, ""));
-  }
-
-  std::unique_ptr<Trainer> make(rt::Session& session, const Topology& topology,
-                                const std::filesystem::path& out,
-                                test::StorageMaker storage = &storage::make_backend) {
-    config_.sched.subgroup_params = topology.subgroup_params;
-    config_.train.precision = topology.precision;
-    if (!exchange_)
-      return test::make_trainer(session, config_, out, {}, nullptr, rt::kHostNode, storage);
-    const std::vector<double> weights(static_cast<std::size_t>(environment->size()), 1.0);
-    return test::make_trainer(session, config_, out,
-                              ranks::share_of(test::tiny_run(config_).layout, environment->rank(),
-                                              weights, topology.zero),
-                              &*exchange_, rt::kHostNode, std::move(storage));
-  }
-
-  /// Whether what this rank owns is what the checkpoint holds.
-  static bool holds(const Trainer& trainer, const std::filesystem::path& checkpoint) {
-    const auto is_held = [&](const checkpoint::FileContents& contents) {
-      const io::SafetensorsFile file(checkpoint / contents.name);
-      for (const checkpoint::Part& part : contents.parts) {
-        const rt::HostAccess access(*part.handle, rt::Mode::kRead);
-        const auto bytes = std::as_bytes(access.as<const float>());
-        for (const checkpoint::Extent& extent : part.extents) {
-          const auto saved = file.at(contents.tensors[extent.tensor].name).bytes;
-          if (std::memcmp(saved.data() + extent.tensor_offset, bytes.data() + extent.buffer_offset,
-                          static_cast<std::size_t>(extent.bytes)) != 0)
-            return false;
-        }
-      }
-      return true;
-    };
-    return std::ranges::all_of(
-        checkpoint::written_contents(trainer.parameters(), trainer.optimizer()), is_held);
-  }
-
-  test::ScratchDirectory scratch_;
-  std::optional<ranks::Exchange> exchange_;
-  std::filesystem::path folder_;
-  config::TrainConfig config_;
-};
+using test::CheckpointOfRanks;
 
 // Written under each level by all ranks, read under each by all ranks, cut otherwise.
 TEST_F(CheckpointOfRanks, IsReadByAnyOtherTopology) {
