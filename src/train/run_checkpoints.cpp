@@ -142,6 +142,11 @@ void RunCheckpoints::add_to(ranks::StepNote& note) const {
   note.checkpoint = ended_;
   note.checkpoint_s = committed_.seconds;
   note.checkpoint_waited_s = committed_.waited_s + committed_.room_s;
+  note.checkpoint_slowed_s = slowed_.seconds();
+}
+
+void RunCheckpoints::step_ended(Index step, double seconds) {
+  slowed_.see(seconds, !under_way_.empty() && under_way_.front() <= step);
 }
 
 void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
@@ -154,6 +159,7 @@ void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
     costs.step_s = std::max(costs.step_s, note.step_s);
     costs.write_s = std::max(costs.write_s, note.checkpoint_s);
     costs.waited_s = std::max(costs.waited_s, note.checkpoint_waited_s);
+    costs.slowed_s = std::max(costs.slowed_s, note.checkpoint_slowed_s);
   }
   if (ended <= seen_) return;
   const bool is_measured = draw_consequences(ended) && costs.step_s > 0;
@@ -225,6 +231,7 @@ void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samp
   states_.open_for_reading(/*disks=*/taken.subgroups.empty());
   writer_.begin(store, std::move(manifest), mark_best, taken);
   ++begun_;
+  under_way_.push_back(step);
   states_.end_round();
 }
 
@@ -256,6 +263,8 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     expect(outcome.end != End::kLost, "step {}: its checkpoint was lost: {}", outcome.step,
            outcome.fault);
     ++ended_;
+    under_way_.pop_front();
+    slowed_.checkpoint_ended();
     if (outcome.end == End::kCommitted) committed_ = outcome;
     unseen_.push_back(outcome);
     if (outcome.end == End::kCommitted) newest_ = outcome.step;

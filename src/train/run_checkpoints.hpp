@@ -63,6 +63,8 @@ class RunCheckpoints {
   /// What the updates of a step leave their sums in, nothing unless it is saved.
   [[nodiscard]] std::span<const std::unique_ptr<rt::Handle>> sums(rt::Session& session,
                                                                   bool is_due);
+  /// A step has ended that took so long, before the take_ended() of it.
+  void step_ended(Index step, double seconds);
   /// Adds what this rank knows to its note for the others.
   void add_to(ranks::StepNote& note) const;
   /// The notes of all ranks: the same on all.
@@ -141,6 +143,8 @@ class RunCheckpoints {
   std::unique_ptr<checkpoint::Copier> copier_;  ///< with two levels, of rank 0
   checkpoint::Writer writer_;
   std::optional<AutoInterval> interval_;    ///< with train.checkpoint_every=auto
+  SlowedSteps slowed_;                      ///< by checkpoints
+  std::deque<Index> under_way_;             ///< steps of those whose end this rank does not know
   Index regular_ = 0;                       ///< checkpoints that were due by themselves
   bool copy_is_due_ = false;                ///< of the step that is_due() was asked for
   bool was_asked_for_ = false;              ///< it, by a signal
