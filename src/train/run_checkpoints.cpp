@@ -196,6 +196,7 @@ bool RunCheckpoints::has_room(Index step) {
 void RunCheckpoints::leave_out(Index step, bool is_best) {
   // The next has its place: a copy, or a better one.
   if (std::exchange(copy_is_due_, false)) --regular_;
+  left_out_ = step;
   given_up_ = {};
   given_up_.step = step;
   given_up_.is_best = is_best;
@@ -280,9 +281,21 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
             .megabytes_linked = static_cast<double>(outcome.linked_bytes) / 1e6,
             .megabytes_copied = static_cast<double>(outcome.copied_bytes) / 1e6,
-            .ms_waited = outcome.waited_s * 1e3};
+            .ms_waited = outcome.waited_s * 1e3,
+            .ms_room = outcome.room_s * 1e3};
   }
-  return last;
+  return told(std::move(last));
+}
+
+std::optional<StepMetrics::Checkpoint> RunCheckpoints::told(
+    std::optional<StepMetrics::Checkpoint> ended) {
+  if (!ended) {
+    const std::optional<Index> step = std::exchange(left_out_, std::nullopt);
+    return step ? std::optional(StepMetrics::Checkpoint{.step = *step}) : std::nullopt;
+  }
+  // Of one line for several the last counts.
+  if (left_out_ && *left_out_ < ended->step) left_out_.reset();
+  return ended;
 }
 
 bool RunCheckpoints::draw_consequences(Index ended) {
