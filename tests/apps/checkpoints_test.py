@@ -218,7 +218,7 @@ class Checkpoints(AppTest):
         self.expect_error(self.resume("auto"), "model.safetensors: tensor '", "take another one")
 
     def test_as_often_as_the_device_writes(self):
-        result = self.trained(keys={"train.checkpoint_every": "auto", "train.steps": 60,
+        result = self.trained(keys={"train.checkpoint_every": "auto", "train.steps": 600,
                                     "train.validate_every": 0})
         self.assertRegex(result.stderr + result.stdout,
                          r"train.checkpoint_every=auto: a checkpoint every (\d+ steps|step): it takes")
