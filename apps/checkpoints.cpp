@@ -119,7 +119,9 @@ int main(int argc, char** argv) {
   bool as_json = false;
   bool prunes = false;
   dos::checkpoint::Pruning pruning;
-  dos::apps::Parser app("Lists the checkpoints of a run. Ends with status 1 when one is damaged.");
+  dos::apps::Parser app(
+      "Lists the checkpoints of a run. Ends with status 1 when one is damaged. export makes "
+      "a folder of Hugging Face of one.");
   app.add_option("run", run, "output folder of a train_gpt run")
       .type_name("FOLDER")
       .required()

@@ -16,6 +16,10 @@ namespace {
 
 constexpr double kMasterBytes = 4;
 constexpr double kRoundedBytes = 2;
+// docs/performance/checkpoints.md: seconds of a core for the sums, a byte of twelve a parameter,
+// and for the engine, a byte written.
+constexpr double kSumOfByte = 0.28e-9 / 12;
+constexpr double kWriteOfByte = 6e-12;
 
 /// When a subgroup's update runs, from the beginning of the update phase on.
 struct UpdateTime {
@@ -138,9 +142,13 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
   result.all = result.own * static_cast<double>(request.ranks) +
                units::Bytes((request.settings.fp32 ? kMasterBytes : kRoundedBytes) * frozen);
   result.write = written - begin;
+  result.slowed = units::Seconds(
+      (kSumOfByte * result.own.value() + kWriteOfByte * (result.own - result.taken).value()) /
+      static_cast<double>(problem.rates.cpu_workers));
   result.interval = perfmodels::choose_interval({.step_s = forecast.step.value(),
                                                  .write_s = result.write.value(),
-                                                 .waited_s = result.wait.value()},
+                                                 .waited_s = result.wait.value(),
+                                                 .slowed_s = result.slowed.value()},
                                                 storage.mtbf.value());
   return result;
 }

@@ -18,6 +18,7 @@ struct CheckpointForecast {
   units::Seconds write;  ///< from the first update of a step to the last byte on the device
   /// For which updates of the next step wait for their bytes, after all else is there.
   units::Seconds wait;
+  units::Seconds slowed;  ///< for which its sums and writes keep the CPU workers
   /// What train.checkpoint_every=auto would come to.
   perfmodels::CheckpointInterval interval;
 };

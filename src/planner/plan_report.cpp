@@ -68,6 +68,13 @@ std::string wire_text(const Request& request, const Forecast& forecast) {
       wire_of(request.machine, forecast.layout, request.settings).slowest());
 }
 
+std::string why_so_often(perfmodels::IntervalLimit limit, units::Seconds mtbf) {
+  using perfmodels::IntervalLimit;
+  if (limit == IntervalLimit::kNone) return "as nothing asks for fewer";
+  if (limit == IntervalLimit::kDevice) return "as storage writes no faster";
+  return fmt::format("with a failure every {:.3g} h", mtbf.value() / 3600);
+}
+
 std::string checkpoint_text(const Request& request, const Forecast& forecast) {
   const CheckpointForecast result = forecast_checkpoints(request, forecast);
   const std::string taken = result.taken.value() > 0
@@ -76,12 +83,12 @@ std::string checkpoint_text(const Request& request, const Forecast& forecast) {
                                 : "";
   return fmt::format(
       "checkpoints of {:.1f} GB, {:.1f} GB of each rank{}, written in {:.1f} s; one every step "
-      "would keep updates waiting for {:.2f} s\ntrain.checkpoint_every=auto: every {} step{}, {}\n",
+      "would keep updates waiting for {:.2f} s and take {:.3f} s of the "
+      "workers\ntrain.checkpoint_every=auto: every {} step{}, {}\n",
       result.all.value() / kGiga, result.own.value() / kGiga, taken, result.write.value(),
-      result.wait.value(), result.interval.steps, result.interval.steps == 1 ? "" : "s",
-      result.interval.device_limits
-          ? std::string("as storage writes no faster")
-          : fmt::format("with a failure every {:.3g} h", request.storage->mtbf.value() / 3600));
+      result.wait.value(), result.slowed.value(), result.interval.steps,
+      result.interval.steps == 1 ? "" : "s",
+      why_so_often(result.interval.limit, request.storage->mtbf));
 }
 
 nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast) {
@@ -91,6 +98,7 @@ nlohmann::json checkpoint_json(const Request& request, const Forecast& forecast)
           {"bytes_taken_a_rank", result.taken.value()},
           {"write_s", result.write.value()},
           {"wait_s", result.wait.value()},
+          {"slowed_s", result.slowed.value()},
           {"every_steps", result.interval.steps}};
 }
 

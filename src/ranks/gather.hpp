@@ -27,6 +27,7 @@ struct StepNote {
   // Of the last one that is there:
   double checkpoint_s = 0;
   double checkpoint_waited_s = 0;  ///< by updates and before it could begin
+  double checkpoint_slowed_s = 0;  ///< by which steps beside one take longer, a mean of all
 };
 
 /// One note a rank and step, exchanged while the step runs. One thread.

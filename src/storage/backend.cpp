@@ -2,16 +2,20 @@
 #include "storage/backend.hpp"
 
 #include <atomic>
+#include <system_error>
 
-#include "base/log.hpp"
+#include "storage/fallback.hpp"
 
 namespace dos::storage {
 
 std::unique_ptr<Backend> make_backend() {
-  if (auto backend = make_uring_backend()) return backend;
+  int cause = 0;
+  if (auto backend = make_uring_backend(&cause)) return backend;
   static std::atomic<bool> said = false;
   if (!said.exchange(true))
-    log::info("io_uring is not to be had here: threads read and write files");
+    log::format(fallback_level(),
+                "io_uring is not to be had here ({}): threads read and write files",
+                std::generic_category().message(cause));
   return make_thread_backend();
 }
 

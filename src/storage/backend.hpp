@@ -52,10 +52,10 @@ class Backend {
 std::unique_ptr<Backend> make_thread_backend();
 
 /// Linux's io_uring, interrupt-driven: no polling thread burns a core. Null where this build, the
-/// kernel or a container's rules do not allow it.
-std::unique_ptr<Backend> make_uring_backend();
+/// kernel or a container's rules do not allow it; then `cause` gets the error.
+std::unique_ptr<Backend> make_uring_backend(int* cause = nullptr);
 
-/// The best that there is here; says once, at level info, when it is not io_uring.
+/// The best that there is here; says once, at fallback_level(), when it is not io_uring, and why.
 std::unique_ptr<Backend> make_backend();
 
 }  // namespace dos::storage

@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/log.hpp"
 #include "base/temporary.hpp"
+#include "storage/fallback.hpp"
 
 namespace dos::storage {
 namespace {
@@ -59,11 +59,19 @@ std::string name_of(int descriptor) {
   return fmt::format("/proc/self/fd/{}", descriptor);
 }
 
-void say_once(const std::filesystem::path& path) {
+/// EINVAL: of what takes no direct transfers.
+void say_once(const std::filesystem::path& path, int cause) {
   static std::atomic<bool> said = false;
   if (said.exchange(true)) return;
-  log::info("{}: its file system has no direct transfers (O_DIRECT): the page cache is used",
-            path.string());
+  log::format(fallback_level(), "{}: {}: the page cache is used", path.string(),
+              cause == EINVAL ? "its file system has no direct transfers (O_DIRECT)"
+                              : fmt::format("cannot open for direct transfers (O_DIRECT): {}",
+                                            std::generic_category().message(cause)));
+}
+
+/// Of this process or system, whatever the file: others would fail as well.
+bool is_shortage(int cause) {
+  return cause == EMFILE || cause == ENFILE || cause == ENOMEM;
 }
 
 }  // namespace
@@ -87,9 +95,16 @@ DirectFile::DirectFile(std::filesystem::path path, int flags) : path_(std::move(
 
 void DirectFile::open_direct(const std::filesystem::path& path, int flags) {
   const Alignment alignment = alignment_of<struct statx>(buffered_);
-  if (alignment.offset > 0 && alignment.memory > 0)
+  int cause = EINVAL;
+  if (alignment.offset > 0 && alignment.memory > 0) {
     direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
-  if (direct_ < 0) return say_once(path_);
+    cause = errno;
+  }
+  if (direct_ < 0 && is_shortage(cause)) {
+    ::close(buffered_);
+    fail_errno(path_.string() + ": cannot open for direct transfers", cause);
+  }
+  if (direct_ < 0) return say_once(path_, cause);
   alignment_ = whole_pages(alignment.offset, buffered_);
   memory_alignment_ = alignment.memory;
 }
@@ -197,7 +212,7 @@ const char* memory_file_system(const std::filesystem::path& path) {
 
 void DirectFile::give_up_direct() const {
   usable_ = false;
-  say_once(path_);
+  say_once(path_, EINVAL);
 }
 
 }  // namespace dos::storage

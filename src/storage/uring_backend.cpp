@@ -6,11 +6,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "base/error.hpp"
-#include "base/log.hpp"
 #include "storage/backend.hpp"
 
 namespace dos::storage {
@@ -133,10 +131,10 @@ class UringBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_uring_backend() {
+std::unique_ptr<Backend> make_uring_backend(int* cause) {
   auto backend = std::make_unique<UringBackend>();
   if (backend->error() == 0) return backend;
-  log::debug("io_uring: {}", std::strerror(backend->error()));
+  if (cause != nullptr) *cause = backend->error();
   return nullptr;
 }
 

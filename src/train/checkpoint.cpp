@@ -39,7 +39,7 @@ void expect_same_trained(const std::filesystem::path& folder,
       const bool was_trained = kept.contains(parameter.spec.name + "." + state);
       expect(was_trained == parameter.spec.trained,
              "{}: the checkpoint {} '{}', this run {} it: resume with the optim.freeze of the "
-             "checkpoint, or start anew",
+             "checkpoint, or export it and begin with --init-from",
              folder.string(), was_trained ? "trained" : "froze", parameter.spec.name,
              parameter.spec.trained ? "trains" : "freezes");
     }
@@ -104,7 +104,7 @@ void CheckpointReader::expect_states_of(const tensor::ParameterSet& parameters,
   const std::string rule = rule_of(manifest_);
   expect(rule.empty() || rule == optimizer.rule(),
          "{}: the checkpoint holds the states of optim.rule = {}, this run has optim.rule = {}: "
-         "resume with the former, or start anew",
+         "resume with the former, or export it and begin with --init-from",
          folder_.string(), rule, optimizer.rule());
   expect_same_trained(folder_, manifest_, parameters.layout(), optimizer.state_names());
 }

@@ -42,11 +42,12 @@ std::string to_json_line(const StepMetrics& m) {
   const std::string checkpoint =
       m.checkpoint
           ? fmt::format(
-                R"(,"checkpoint_step":{},"checkpoint_committed":{},"checkpoint_s":{},"mb_checkpoint":{},"mb_checkpoint_linked":{},"mb_checkpoint_copied":{},"ms_checkpoint_waited":{})",
+                R"(,"checkpoint_step":{},"checkpoint_committed":{},"checkpoint_s":{},"mb_checkpoint":{},"mb_checkpoint_linked":{},"mb_checkpoint_copied":{},"ms_checkpoint_waited":{},"ms_checkpoint_room":{})",
                 m.checkpoint->step, m.checkpoint->is_committed ? 1 : 0,
                 number(m.checkpoint->seconds, 6), number(m.checkpoint->megabytes, 6),
                 number(m.checkpoint->megabytes_linked, 6),
-                number(m.checkpoint->megabytes_copied, 6), number(m.checkpoint->ms_waited, 6))
+                number(m.checkpoint->megabytes_copied, 6), number(m.checkpoint->ms_waited, 6),
+                number(m.checkpoint->ms_room, 6))
           : "";
   const std::string disks = m.disks
                                 ? fmt::format(R"(,"disk_read_bytes":{},"disk_written_bytes":{})",

@@ -39,15 +39,16 @@ struct StepMetrics {
     double ms_waited = 0;
   };
   std::optional<Flush> flush{};
-  /// A checkpoint that ended since the step before; the last of several.
+  /// A checkpoint that ended since the step before, or was left out; the last of several.
   struct Checkpoint {
     Index step = 0;               ///< that it is of
-    bool is_committed = false;    ///< it is there, neither given up nor dropped
+    bool is_committed = false;    ///< it is there, not given up, dropped or left out
     double seconds = 0;           ///< of writing and committing it (checkpoint::Outcome)
     double megabytes = 0;         ///< that this rank wrote
     double megabytes_linked = 0;  ///< that lay on its disks already
     double megabytes_copied = 0;  ///< of the former, so that an update did not wait
     double ms_waited = 0;         ///< for which an update waited for nothing else
+    double ms_room = 0;           ///< for which the submitting thread waited before it could begin
   };
   std::optional<Checkpoint> checkpoint{};
   /// States on disks: what was moved since the step before.

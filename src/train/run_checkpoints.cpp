@@ -142,6 +142,11 @@ void RunCheckpoints::add_to(ranks::StepNote& note) const {
   note.checkpoint = ended_;
   note.checkpoint_s = committed_.seconds;
   note.checkpoint_waited_s = committed_.waited_s + committed_.room_s;
+  note.checkpoint_slowed_s = slowed_.seconds();
+}
+
+void RunCheckpoints::step_ended(Index step, double seconds) {
+  slowed_.see(seconds, !under_way_.empty() && under_way_.front() <= step);
 }
 
 void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
@@ -154,6 +159,7 @@ void RunCheckpoints::see(std::span<const ranks::StepNote> notes) {
     costs.step_s = std::max(costs.step_s, note.step_s);
     costs.write_s = std::max(costs.write_s, note.checkpoint_s);
     costs.waited_s = std::max(costs.waited_s, note.checkpoint_waited_s);
+    costs.slowed_s = std::max(costs.slowed_s, note.checkpoint_slowed_s);
   }
   if (ended <= seen_) return;
   const bool is_measured = draw_consequences(ended) && costs.step_s > 0;
@@ -190,6 +196,7 @@ bool RunCheckpoints::has_room(Index step) {
 void RunCheckpoints::leave_out(Index step, bool is_best) {
   // The next has its place: a copy, or a better one.
   if (std::exchange(copy_is_due_, false)) --regular_;
+  left_out_ = step;
   given_up_ = {};
   given_up_.step = step;
   given_up_.is_best = is_best;
@@ -225,6 +232,7 @@ void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samp
   states_.open_for_reading(/*disks=*/taken.subgroups.empty());
   writer_.begin(store, std::move(manifest), mark_best, taken);
   ++begun_;
+  under_way_.push_back(step);
   states_.end_round();
 }
 
@@ -256,6 +264,8 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
     expect(outcome.end != End::kLost, "step {}: its checkpoint was lost: {}", outcome.step,
            outcome.fault);
     ++ended_;
+    under_way_.pop_front();
+    slowed_.checkpoint_ended();
     if (outcome.end == End::kCommitted) committed_ = outcome;
     unseen_.push_back(outcome);
     if (outcome.end == End::kCommitted) newest_ = outcome.step;
@@ -271,9 +281,21 @@ std::optional<StepMetrics::Checkpoint> RunCheckpoints::take_ended() {
             .megabytes = static_cast<double>(outcome.bytes) / 1e6,
             .megabytes_linked = static_cast<double>(outcome.linked_bytes) / 1e6,
             .megabytes_copied = static_cast<double>(outcome.copied_bytes) / 1e6,
-            .ms_waited = outcome.waited_s * 1e3};
+            .ms_waited = outcome.waited_s * 1e3,
+            .ms_room = outcome.room_s * 1e3};
   }
-  return last;
+  return told(std::move(last));
+}
+
+std::optional<StepMetrics::Checkpoint> RunCheckpoints::told(
+    std::optional<StepMetrics::Checkpoint> ended) {
+  if (!ended) {
+    const std::optional<Index> step = std::exchange(left_out_, std::nullopt);
+    return step ? std::optional(StepMetrics::Checkpoint{.step = *step}) : std::nullopt;
+  }
+  // Of one line for several the last counts.
+  if (left_out_ && *left_out_ < ended->step) left_out_.reset();
+  return ended;
 }
 
 bool RunCheckpoints::draw_consequences(Index ended) {

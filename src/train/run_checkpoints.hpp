@@ -63,6 +63,8 @@ class RunCheckpoints {
   /// What the updates of a step leave their sums in, nothing unless it is saved.
   [[nodiscard]] std::span<const std::unique_ptr<rt::Handle>> sums(rt::Session& session,
                                                                   bool is_due);
+  /// A step has ended that took so long, before the take_ended() of it.
+  void step_ended(Index step, double seconds);
   /// Adds what this rank knows to its note for the others.
   void add_to(ranks::StepNote& note) const;
   /// The notes of all ranks: the same on all.
@@ -82,9 +84,10 @@ class RunCheckpoints {
   /// begin() once more, of the step of the last one, which storage has failed; in the run's folder,
   /// whatever comes first, and all of it written.
   void repeat(Index step, Index samples_consumed);
-  /// The last that has ended since the last call. Warns of one that was given up. Throws Error when
-  /// this rank can no longer speak with the others. What decides of later checkpoints changes with
-  /// see() and settle() only, so at the same place on all ranks.
+  /// The last that has ended since the last call; one that was left out where none has. Warns of
+  /// one that was given up. Throws Error when this rank can no longer speak with the others. What
+  /// decides of later checkpoints changes with see() and settle() only, so at the same place on all
+  /// ranks.
   std::optional<StepMetrics::Checkpoint> take_ended();
   /// Where training is over: waits for those of confirmed steps, drops others, and takes note of
   /// them.
@@ -109,6 +112,8 @@ class RunCheckpoints {
   [[nodiscard]] bool has_room(Index step);
   void leave_out(Index step, bool is_best);
   [[nodiscard]] bool was_best(Index step);
+  /// What the metrics are told where this one, if any, has ended.
+  std::optional<StepMetrics::Checkpoint> told(std::optional<StepMetrics::Checkpoint> ended);
   void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best,
                 const checkpoint::StateFiles& taken);
   /// Sets aside, on both levels, also on a first one of before, what is later than what the run
@@ -141,6 +146,8 @@ class RunCheckpoints {
   std::unique_ptr<checkpoint::Copier> copier_;  ///< with two levels, of rank 0
   checkpoint::Writer writer_;
   std::optional<AutoInterval> interval_;    ///< with train.checkpoint_every=auto
+  SlowedSteps slowed_;                      ///< by checkpoints
+  std::deque<Index> under_way_;             ///< steps of those whose end this rank does not know
   Index regular_ = 0;                       ///< checkpoints that were due by themselves
   bool copy_is_due_ = false;                ///< of the step that is_due() was asked for
   bool was_asked_for_ = false;              ///< it, by a signal
@@ -153,10 +160,11 @@ class RunCheckpoints {
   Index seen_ = 0;                          ///< of them, those whose end has its consequences
   std::deque<checkpoint::Outcome> unseen_;  ///< the others
   checkpoint::Outcome committed_;           ///< the last
-  checkpoint::Outcome given_up_;  ///< the last one that storage has failed, or that was left out
-  std::filesystem::path from_;    ///< that the run goes on from; "": none, or another run's
-  Index newest_ = -1;             ///< step of the newest
-  std::optional<double> best_;    ///< lowest validation loss so far
+  checkpoint::Outcome given_up_;   ///< the last one that storage has failed, or that was left out
+  std::optional<Index> left_out_;  ///< step of the last one that the metrics are not told of
+  std::filesystem::path from_;     ///< that the run goes on from; "": none, or another run's
+  Index newest_ = -1;              ///< step of the newest
+  std::optional<double> best_;     ///< lowest validation loss so far
   std::optional<double> best_before_;  ///< the lowest before that
   std::optional<double> best_saved_;   ///< that of the best one in the folder
   std::optional<Index> bad_parameter_;

@@ -263,6 +263,7 @@ void Trainer::finish_oldest() {
   metrics.tokens_per_s = tokens / metrics.ms_step * 1e3;
   if (feed_.has_mask()) metrics.targets = feed_.targets(step);
   metrics.flush = PolicyWatch::flush_of(step - start_step_);
+  checkpoints_.step_ended(step, metrics.ms_step / 1e3);
   metrics.checkpoint = checkpoints_.take_ended();
   metrics.disks = states_.take_traffic();
   metrics.speculation = speculation_.see(records, metrics.grad_norm);

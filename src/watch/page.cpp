@@ -53,7 +53,8 @@ class Charts {
     shares("updates on each device", "updated_");
     add("waits, milliseconds a step",
         {of("for gradients", "ms_flush_waited"),
-         of("for a checkpoint", "ms_checkpoint_waited", /*is_dots=*/true)},
+         of("for a checkpoint", "ms_checkpoint_waited", /*is_dots=*/true),
+         of("for room for one", "ms_checkpoint_room", /*is_dots=*/true)},
         Scale::kFromZero);
     add("disks, MB/s",
         {rate("read", "disk_read_bytes", "ms_step", 1e-3),

@@ -124,6 +124,8 @@ class Summary {
       text += fmt::format("{}of step {}, {} MB in {} s, waited {} ms", text.empty() ? "" : "; ",
                           step, number(at("mb_checkpoint", i)), number(ended[i]),
                           number(at("ms_checkpoint_waited", i)));
+      if (const std::optional<double> room = at("ms_checkpoint_room", i); room > 0.0)
+        text += fmt::format(", {} ms for room", number(room));
       break;
     }
     if (!text.empty()) add("checkpoint", text);

@@ -27,7 +27,7 @@ KEYS = {
 STEP_FIELDS = ["step", "loss", "lr", "grad_norm", "tokens", "tokens_per_s", "ms_step", "ms_forward",
                "ms_backward", "ms_update"]
 CHECKPOINT_FIELDS = ["checkpoint_step", "checkpoint_committed", "checkpoint_s", "mb_checkpoint", "mb_checkpoint_linked",
-                     "mb_checkpoint_copied", "ms_checkpoint_waited"]
+                     "mb_checkpoint_copied", "ms_checkpoint_waited", "ms_checkpoint_room"]
 
 
 class Outputs(AppTest):

@@ -65,6 +65,8 @@ class WatchRun(WatchedRun):
         self.assertRegex(self.shown(), r"checkpoint +none of step 3; of step 1, 12 MB in 0.5 s, waited 3 ms\n")
         self.write([ended(1, 0), ended(2, 1)])
         self.assertRegex(self.shown(), r"checkpoint +of step 2, 12 MB in 0.5 s, waited 3 ms\n")
+        self.write([ended(2, 1) | {"ms_checkpoint_room": 40.0}])
+        self.assertRegex(self.shown(), r"checkpoint +of step 2, 12 MB in 0.5 s, waited 3 ms, 40 ms for room\n")
 
     def test_shares_of_devices(self):
         self.write([step_line(1, busy_cpu=0.25, updated_cpu=0.5, busy_cuda0=1.5, updated_cuda0=0.5),

@@ -12,8 +12,13 @@ TEST(ChooseInterval, IsWhatTheDeviceCanWrite) {
   // 1.2 s of writing fill 0.8 of three steps of half a second.
   const CheckpointInterval chosen = choose_interval({.step_s = 0.5, .write_s = 1.2}, 86400);
   EXPECT_EQ(chosen.steps, 3);
-  EXPECT_TRUE(chosen.device_limits);
-  EXPECT_EQ(choose_interval({.step_s = 2.4, .write_s = 0.6}, 86400).steps, 1);
+  EXPECT_EQ(chosen.limit, IntervalLimit::kDevice);
+}
+
+TEST(ChooseInterval, IsOneStepWhereNothingStandsAgainstIt) {
+  const CheckpointInterval chosen = choose_interval({.step_s = 2.4, .write_s = 0.6}, 86400);
+  EXPECT_EQ(chosen.steps, 1);
+  EXPECT_EQ(chosen.limit, IntervalLimit::kNone);
 }
 
 TEST(ChooseInterval, IsYoungsWhereCheckpointsCost) {
@@ -21,7 +26,19 @@ TEST(ChooseInterval, IsYoungsWhereCheckpointsCost) {
   const CheckpointInterval chosen =
       choose_interval({.step_s = 2, .write_s = 3, .waited_s = 0.5}, 36000);
   EXPECT_EQ(chosen.steps, 95);
-  EXPECT_FALSE(chosen.device_limits);
+  EXPECT_EQ(chosen.limit, IntervalLimit::kWaits);
+}
+
+// A checkpoint that no update waits for takes processor and memory from steps all the same.
+TEST(ChooseInterval, CountsTheLargerOfWaitsAndSlowedSteps) {
+  const CheckpointInterval slowed =
+      choose_interval({.step_s = 2, .write_s = 3, .slowed_s = 0.5}, 36000);
+  EXPECT_EQ(slowed.steps, 95);
+  EXPECT_EQ(slowed.limit, IntervalLimit::kSlowed);
+  const CheckpointInterval both =
+      choose_interval({.step_s = 2, .write_s = 3, .waited_s = 0.5, .slowed_s = 0.4}, 36000);
+  EXPECT_EQ(both.steps, 95);
+  EXPECT_EQ(both.limit, IntervalLimit::kWaits);
 }
 
 // The lost time a second, c / N t + N t / 2 M, has its minimum there.

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include "base/file.hpp"
 #include "leases.hpp"
@@ -37,9 +39,15 @@ class RecycledCheckpoint : public test::CheckpointRun {
   std::string train_holding(int flags) {
     std::string held;
     const auto made = trainer(out_);
-    made->set_record_sink([&](Index, std::span<const rt::TaskRecord>) {
-      const std::optional<fs::path> last = io::CheckpointStore(out_).last();
-      if (held_ >= 0 || !last) return;
+    made->set_record_sink([&](Index step, std::span<const rt::TaskRecord>) {
+      if (held_ >= 0) return;
+      std::optional<fs::path> last = io::CheckpointStore(out_).last();
+      // The first is confirmed then. On a busy machine those after it could be too few.
+      for (int i = 0; step > 1 && !last && i < 6000; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        last = io::CheckpointStore(out_).last();
+      }
+      if (!last) return;
       held_ = ::open(largest_in(*last).c_str(), flags | O_CLOEXEC);
       held = bytes_held();
     });
