@@ -122,8 +122,8 @@ TEST(TierBound, WhatFitsNowhereIsSaid) {
   problem.rates.tiers[0].capacity = units::gigabytes(300);
   problem.host_memory = units::gigabytes(11);
   EXPECT_THAT([&] { lower_bound(problem); },
-              testing::ThrowsMessage<Error>(testing::AllOf(
-                  HasSubstr("host memory has 11 GB"), HasSubstr("raise train.host_memory"))));
+              testing::ThrowsMessage<Error>(testing::AllOf(HasSubstr("host memory has 11 GB"),
+                                                           HasSubstr("raise train.host_memory"))));
 }
 
 /// Seconds that parts of a model with one GPU and one disk take, computed resource by resource;
