@@ -91,9 +91,9 @@ def main():
                 keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": every}
                 summary = summarise(train(options.build, folder, keys, options.set))
                 found[every].append(summary)
-                if options.raw and "mb" in summary:
+                if options.raw and summary.get("mb", 0) > 0:
                     summary["raw_mb_per_s"] = raw_rate(options.build, folder, summary["mb"])
-                    summary["durable"] = summary["mb_per_s"] / summary["raw_mb_per_s"]
+                    summary["durable"] = summary["mb"] / summary["checkpoint_s"] / summary["raw_mb_per_s"]
                 if options.torch and "mb" in summary:
                     summary["torch_save_s"] = seconds_of_torch(folder, summary["mb"])
     rows = []

@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from short_runs import UNITS, command_of, fail, train, write_tokens
@@ -58,23 +59,23 @@ def read_plainly(files):
     turn, rest = threading.Lock(), iter(blocks)
 
     def work(buffer):
+        moved = 0
         while True:
             with turn:
                 block = next(rest, None)
             if block is None:
-                return
-            assert os.preadv(block[0], [buffer], block[1]) == block[2]
+                return moved
+            moved += os.preadv(block[0], [buffer], block[1])
 
-    threads = [threading.Thread(target=work, args=(buffer,)) for buffer in buffers]
     begin = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(READERS) as pool:
+        moved = sum(pool.map(work, buffers))
     seconds = time.monotonic() - begin
+    if moved != sum(block[2] for block in blocks):
+        fail(f"{files[0].parent}: short reads")
     for descriptor in {block[0] for block in blocks}:
         os.close(descriptor)
-    return sum(block[2] for block in blocks), seconds
+    return moved, seconds
 
 
 def resume(build, folder, keys, assignments):
@@ -99,7 +100,7 @@ def main():
         write_tokens(folder / "data")
         keys = {"model.preset": options.model, "train.batch": 1, "train.lanes": 1, "model.context": 64, "train.steps": 3}
         train(options.build, folder, keys | {"train.stop_after": 2}, options.set)
-        files = sorted((folder / "out/checkpoints").glob("step-*/*.safetensors"))
+        files = sorted((folder / "out/checkpoints").glob("last/*.safetensors"))
         size = sum(path.stat().st_size for path in files)
         rates = {"resume": [], "plain": []}
         readers = {"resume": lambda: resume(options.build, folder, keys, options.set), "plain": lambda: read_plainly(files)}

@@ -17,7 +17,8 @@ class Prefault {
  public:
   /// Begins with the first of `memory`, which must live as long as the object, and goes on in this
   /// order. What it holds stays as it is. Calls found(i) from its threads, once a piece, when the
-  /// whole pages of piece i are there, or the system (Linux before 5.14) cannot find any.
+  /// whole pages of piece i are there, or the system (Linux before 5.14) cannot find any; from here
+  /// where it gives no threads.
   Prefault(std::vector<std::span<std::byte>> memory, std::function<void(std::size_t)> found);
   Prefault(const Prefault&) = delete;
   Prefault& operator=(const Prefault&) = delete;
@@ -26,6 +27,7 @@ class Prefault {
 
  private:
   void work();
+  void leave_all();
 
   std::vector<std::span<std::byte>> memory_;
   std::function<void(std::size_t)> found_;

@@ -119,13 +119,11 @@ void Attempt::watch() noexcept {
     return;
   }
   warn(patience, "training goes on when the device has taken them");
-  has_held_up_ = parts_.holds_up(kMostPatience * patience);
-  if (!has_held_up_) return;
-  warn(kMostPatience * patience, "it is given up, and training goes on");
-  parts_.give_up(
-      fmt::format("{}: the device had not taken its bytes when an update had waited "
-                  "{:.3g} s for them",
-                  store_.staging_path(step()).string(), (kMostPatience * patience).count()));
+  if (!parts_.holds_up(kMostPatience * patience)) return;
+  has_held_up_ = parts_.give_up(fmt::format(
+      "{}: the device had not taken its bytes when an update had waited {:.3g} s for them",
+      store_.staging_path(step()).string(), (kMostPatience * patience).count()));
+  if (has_held_up_) warn(kMostPatience * patience, "it is given up, and training goes on");
 }
 
 bool Attempt::becomes(Use use) {

@@ -102,11 +102,13 @@ void PartWriter::cancel() {
   changed_.notify_all();
 }
 
-void PartWriter::give_up(std::string fault) {
+bool PartWriter::give_up(std::string fault) {
   const std::lock_guard lock(mutex_);
+  if (open_ == 0) return false;
   if (result_.fault.empty()) result_.fault = std::move(fault);
   is_given_up_ = true;
   changed_.notify_all();
+  return true;
 }
 
 void PartWriter::granted(Read& read, void* data) noexcept {

@@ -89,8 +89,9 @@ class PartWriter {
   /// Any thread.
   void cancel();
   /// Any thread: run() gives all buffers back, also those whose bytes are on their way to a device
-  /// that does not take them, and ends with this fault when the device has.
-  void give_up(std::string fault);
+  /// that does not take them, and ends with this fault when the device has. False, and nothing
+  /// changes, when all have been given back.
+  bool give_up(std::string fault);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -53,12 +53,12 @@ bool set_by_word(const std::string& word, const Key& key) {
   return true;
 }
 
-/// The text of a list that is written as an array; nothing where it is none of strings.
+/// The text of a list that is written as an array; nothing where it is none of entries.
 std::optional<std::string> joined(const toml::array& entries) {
   std::vector<std::string> texts;
   for (const toml::node& entry : entries) {
     const std::optional<std::string> text = entry.value_exact<std::string>();
-    if (!text) return std::nullopt;
+    if (!text || text->empty() || text->find(',') != std::string::npos) return std::nullopt;
     texts.push_back(*text);
   }
   return fmt::format("{}", fmt::join(texts, ","));
@@ -72,7 +72,7 @@ void assign_text(const toml::node& node, const Key& key, const std::string& wher
   const std::optional<std::string> text =
       is_list && array != nullptr ? joined(*array) : node.value_exact<std::string>();
   expect(text.has_value(), "{}: {} must be a string in quotes{}", where, key.name,
-         is_list ? ", or an array of strings" : "");
+         is_list ? ", or an array of strings without commas" : "");
   target = *text;
 }
 

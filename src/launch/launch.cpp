@@ -174,9 +174,8 @@ void resume(train::Trainer& trainer, const LaunchOptions& options, bool says,
             std::optional<train::CheckpointReader>& checkpoint) {
   while (true) {
     try {
-      const auto begin = std::chrono::steady_clock::now();
-      const Index bytes = trainer.resume(*checkpoint);
-      if (says) report_resumed(*checkpoint, bytes, std::chrono::steady_clock::now() - begin);
+      const train::CheckpointRead read = trainer.resume(*checkpoint);
+      if (says) report_resumed(*checkpoint, read);
       return;
     } catch (const Error& error) {
       // The same on all ranks.

@@ -75,10 +75,9 @@ void report_start(const train::Run& run, const rt::Session& session,
     log::info("BF16 products: {}", codelets::bf16_products());
 }
 
-void report_resumed(const train::CheckpointReader& checkpoint, Index bytes,
-                    std::chrono::duration<double> took) {
+void report_resumed(const train::CheckpointReader& checkpoint, const train::CheckpointRead& read) {
   log::info("after step {} of {}: {} read in {:.2f} s", checkpoint.manifest().step,
-            checkpoint.folder().string(), format_bytes(bytes), took.count());
+            checkpoint.folder().string(), format_bytes(read.bytes), read.seconds);
 }
 
 void report_end(const config::TrainConfig& config, const train::TrainResult& result,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -20,8 +19,7 @@ std::string describe_precision(const config::TrainConfig& config);
 void report_start(const train::Run& run, const rt::Session& session, const MessageMemory& messages);
 
 /// Logs where a run goes on, and how long this rank took for its part of the checkpoint.
-void report_resumed(const train::CheckpointReader& checkpoint, Index bytes,
-                    std::chrono::duration<double> took);
+void report_resumed(const train::CheckpointReader& checkpoint, const train::CheckpointRead& read);
 
 /// Prints the summary of a run that has ended.
 void report_end(const config::TrainConfig& config, const train::TrainResult& result,

@@ -144,12 +144,19 @@ class Engine::Worker {
     for (auto& transfer : mail) enqueue(std::move(transfer));
     const std::lock_guard lock(mutex_);
     if (to_drop_.empty()) return;
+    // What is under way may come back with a part of it left.
+    for (const Task& task : tasks_) drop(task);
     for (auto& [device, lane] : lanes_)
       for (const std::deque<Task>& queue : lane.queues)
-        for (const Task& task : queue)
-          if (to_drop_.contains(&task.transfer->file) && task.transfer->fault.empty())
-            task.transfer->fault = fmt::format("{}: given up", task.transfer->file.path().string());
+        for (const Task& task : queue) drop(task);
     forget_drops();
+  }
+
+  /// Under the lock.
+  void drop(const Task& task) {
+    if (task.transfer == nullptr || !to_drop_.contains(&task.transfer->file)) return;
+    if (task.transfer->fault.empty())
+      task.transfer->fault = fmt::format("{}: given up", task.transfer->file.path().string());
   }
 
   /// Under the lock.

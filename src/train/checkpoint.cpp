@@ -2,6 +2,7 @@
 #include "train/checkpoint.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <set>
 #include <span>
@@ -91,12 +92,17 @@ Index CheckpointReader::load_optimizer(storage::Engine& engine,
               states.states_away(), there);
 }
 
-Index CheckpointReader::load(storage::Engine& engine, const tensor::ParameterSet& parameters,
-                             const optim::Optimizer& optimizer, const RunStates& states) const {
+CheckpointRead CheckpointReader::load(storage::Engine& engine,
+                                      const tensor::ParameterSet& parameters,
+                                      const optim::Optimizer& optimizer,
+                                      const RunStates& states) const {
+  const auto begin = std::chrono::steady_clock::now();
   expect_states_of(parameters, optimizer);
   const std::set<Index> there = states.take_files(engine, folder_, manifest_);
-  const Index bytes = load_parameters(engine, parameters, states, there);
-  return bytes + load_optimizer(engine, parameters, optimizer, states, there);
+  Index bytes = load_parameters(engine, parameters, states, there);
+  bytes += load_optimizer(engine, parameters, optimizer, states, there);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  return {bytes, took.count()};
 }
 
 void CheckpointReader::expect_states_of(const tensor::ParameterSet& parameters,

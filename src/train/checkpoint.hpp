@@ -30,6 +30,12 @@ using io::kTokenizerPrefix;
 /// Beside it, what the Hugging Face folder that the run began with holds beside its weights.
 inline constexpr const char* kFirstFolder = "init_from";
 
+/// What was read of a checkpoint by this rank.
+struct CheckpointRead {
+  Index bytes = 0;
+  double seconds = 0;  ///< until they were where they belong
+};
+
 /// A checkpoint folder whose manifest is read; tensors are checked when they are loaded.
 class CheckpointReader {
  public:
@@ -62,8 +68,8 @@ class CheckpointReader {
                        const optim::Optimizer& optimizer, const RunStates& states = {},
                        const std::set<Index>& there = {}) const;
   /// Both; on disks, what can be taken as it is (RunStates::take_files()), without a copy.
-  Index load(storage::Engine& engine, const tensor::ParameterSet& parameters,
-             const optim::Optimizer& optimizer, const RunStates& states) const;
+  CheckpointRead load(storage::Engine& engine, const tensor::ParameterSet& parameters,
+                      const optim::Optimizer& optimizer, const RunStates& states) const;
 
  private:
   /// Throws as load_optimizer().

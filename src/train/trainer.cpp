@@ -110,19 +110,19 @@ void Trainer::submit_given_values() {
   submitter_.profile().take(kNoStep);
 }
 
-Index Trainer::resume(const CheckpointReader& checkpoint) {
+CheckpointRead Trainer::resume(const CheckpointReader& checkpoint) {
   const io::CheckpointManifest& manifest = checkpoint.manifest();
-  Index bytes = 0;
+  CheckpointRead read;
   together([&] {
     io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.run.model));
     checkpoint.expect_seed(inputs_.run.config.train.seed);
-    bytes = checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
+    read = checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
   });
   submit_given_values();
   start_step_ = manifest.step;
   feed_.start(start_step_, manifest.samples_consumed);
   checkpoints_.continue_from(checkpoint.folder(), manifest);
-  return bytes;
+  return read;
 }
 
 void Trainer::together(const std::function<void()>& work) const {

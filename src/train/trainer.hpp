@@ -80,10 +80,9 @@ class Trainer {
   /// The parameters of folders, random ones of what none of them has, step 0. Throws Error when one
   /// is not finite.
   void start_from(std::span<const hf::ModelWeights> folders);
-  /// Parameters, moments, step and place in the data of a checkpoint, of which this rank reads so
-  /// many bytes. Throws Error, on all ranks when one finds it, when it is of another model or seed,
-  /// or damaged; then another may be tried.
-  Index resume(const CheckpointReader& checkpoint);
+  /// Parameters, moments, step and place in the data of a checkpoint. Throws Error, on all ranks
+  /// when one finds it, when it is of another model or seed, or damaged; then another may be tried.
+  CheckpointRead resume(const CheckpointReader& checkpoint);
 
   /// Runs to train.steps, train.stop_after or a signal (to any rank, which stops all after the same
   /// step), and leaves a checkpoint. One that cannot be written meanwhile costs a warning. Throws

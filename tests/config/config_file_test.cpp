@@ -123,8 +123,9 @@ TEST_F(ConfigFile, NamesTheWrongType) {
 }
 
 TEST_F(ConfigFile, TakesListsAsArrays) {
-  const std::string words = ": sched.disks must be a string in quotes, or an array of strings";
-  for (const char* value : {"1", "[1]", "[\"/a\", 2]", "[[\"/a\"]]"})
+  const std::string words =
+      ": sched.disks must be a string in quotes, or an array of strings without commas";
+  for (const char* value : {"1", "[1]", "[\"/a\", 2]", "[[\"/a\"]]", "[\"/a,b\"]", "[\"\"]"})
     expect_refused(fmt::format("[sched]\ndisks = {}\n", value), {words});
   expect_refused("[data]\npath = [\"a\"]\n", {"data.path must be a string in quotes"});
   read("[sched]\ndisks = [\"/nvme0/run:400GB\", \"/lustre/run\"]\n[optim]\nfreeze = []\n");

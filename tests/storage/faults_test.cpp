@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <random>
 
@@ -147,12 +148,43 @@ TEST_F(Faults, SlowOperationsArriveAll) {
   }
 }
 
+void wake(std::atomic<Index>& count) {
+  ++count;
+  count.notify_all();
+}
+void wait_for(const std::atomic<Index>& count, Index least) {
+  for (Index seen = count; seen < least; seen = count) count.wait(seen);
+}
+
+// Nor is what an interrupted operation has left begun anew.
+TEST_F(Faults, OfWhatIsDroppedAreThoseOfWhatWasUnderWay) {
+  constexpr Index kBlock = 64 * 1024;
+  test::Gate gate;
+  const DirectFile file = DirectFile::create(scratch_ / "file", kBlock);
+  std::atomic<Index> begun = 0;
+  Outcomes outcomes;
+  {
+    Engine engine(kOptions,
+                  std::make_unique<FaultyBackend>(make_backend(), [&](Index, const Operation&) {
+                    wake(begun);
+                    return Mishap{.most_bytes = kBlock / 2, .gate = &gate};
+                  }));
+    engine.write(file, 0, memory_.bytes().first(kBlock), outcomes.done());
+    wait_for(begun, 1);
+    engine.drop(file);
+    gate.open();
+  }
+  EXPECT_EQ(begun, 1);
+  EXPECT_EQ(outcomes.all(), 1);
+  EXPECT_EQ(outcomes.faults(), 1);
+}
+
 // Its memory may be used for something else at once, but for what the device has begun with.
 TEST_F(Faults, OfADeviceThatHangsDoNotHoldWhatIsDropped) {
   test::Gate gate;
   const DirectFile hung = DirectFile::create(scratch_ / "hung", kBytes);
   const DirectFile other = DirectFile::create(scratch_ / "other", kBytes);
-  Index begun = 0;
+  std::atomic<Index> begun = 0;
   Outcomes dropped;
   Outcomes kept;
   {
@@ -160,12 +192,13 @@ TEST_F(Faults, OfADeviceThatHangsDoNotHoldWhatIsDropped) {
                                 make_backend(), [&](Index, const Operation& operation) {
                                   const bool hangs = operation.descriptor == hung.direct() ||
                                                      operation.descriptor == hung.buffered();
-                                  if (hangs) ++begun;
+                                  if (hangs) wake(begun);
                                   return Mishap{.gate = hangs ? &gate : nullptr};
                                 }));
     engine.write(hung, 0, memory_.bytes().first(kBytes), dropped.done());
     engine.sync(hung, dropped.done());
     engine.write(other, 0, memory_.bytes().first(kBytes), kept.done());
+    wait_for(begun, kOptions.depth);
     engine.drop(hung);
     gate.open();
   }

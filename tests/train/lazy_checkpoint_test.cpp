@@ -305,6 +305,8 @@ TEST_F(HungDevice, IsNotWaitedForWhileFilesAreMade) {
 
 // Bytes that the system still reads may change then, as nothing becomes of them.
 TEST_F(HungDevice, IsNotWaitedForWhereItTakesNoMoreBytes) {
+  if (kHasThreadSanitizer && std::string(storage::make_backend()->name()) == "threads")
+    GTEST_SKIP() << "the system reads bytes that change, here in a call that the sanitizer sees";
   config_.train.checkpoint_every = 3;
   config_.train.run_ahead = 1;
   const auto out = scratch_ / "run";
