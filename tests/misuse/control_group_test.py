@@ -94,6 +94,24 @@ class ControlGroup(MisuseTest):
                 refused += result.returncode != 0
         self.assertGreater(refused, 0)
 
+    def test_states_on_a_disk(self):
+        """a control group without room for the optimizer's states: refused in memory, the same losses with a disk"""
+        disk = self.folder / "disk"
+        disk.mkdir()
+        keys = KEYS | {"model.width": 768, "train.batch": 4, "sched.subgroup_params": 500_000}
+        on_disk = keys | {"sched.disks": disk, "sched.host_memory": 0}
+        megabytes = round(self.needed(on_disk)) + 40
+        self.assertGreater(self.needed(keys), megabytes + 40)
+        self.trained(keys=keys, out=self.folder / "whole")
+        for number in self.attempts(1):
+            with self.attempt(number=number):
+                self.out = self.folder / f"memory{number}"
+                self.expect_error(self.limited(keys, megabytes), "sched.disks", more_lines=True)
+                self.out = self.folder / f"disk{number}"
+                result = self.limited(on_disk, megabytes)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.expect_same_state(self.folder / "whole", self.out)
+
 
 if __name__ == "__main__":
     found = new_group()
