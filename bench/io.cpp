@@ -2,9 +2,13 @@
 // The storage engine beside a plain loop of system calls over the same files, round about, in one
 // process: how near it comes to what the disk allows, and what processor time it takes.
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cmath>
@@ -38,6 +42,7 @@ struct Options {
   Index depth = 8;
   double block_mib = 4;
   int rounds = 5;
+  Index busy = 0;
   std::string backend = "best";
   bool is_json = false;
 };
@@ -82,6 +87,67 @@ void through_engine(Engine& engine, const DirectFile& file, Kind kind,
   expect(fault.empty(), "{}", fault);
 }
 
+/// Reads one file and writes another, half of the operations each.
+void raw_mixed(const DirectFile& from, std::span<std::byte> into, const DirectFile& to,
+               std::span<std::byte> memory, Index depth, Index block) {
+  std::string fault;
+  std::thread reader([&] {
+    try {
+      raw_loop(from, Kind::kRead, into, std::max<Index>(1, depth / 2), block);
+    } catch (const Error& error) {
+      fault = error.what();
+    }
+  });
+  raw_loop(to, Kind::kWrite, memory, std::max<Index>(1, depth / 2), block);
+  reader.join();
+  expect(fault.empty(), "{}", fault);
+}
+
+/// The same through the engine, a block of each by turns, as states on disks come and go.
+void mixed_through_engine(Engine& engine, const DirectFile& from, std::span<std::byte> into,
+                          const DirectFile& to, std::span<std::byte> memory, Index block) {
+  std::string fault;
+  const auto note = [&](const std::string& text) {
+    if (!text.empty()) fault = text;
+  };
+  for (Index first = 0; first < std::ssize(memory); first += block) {
+    const auto offset = static_cast<std::size_t>(first);
+    const auto count = std::min(static_cast<std::size_t>(block), memory.size() - offset);
+    engine.read(from, first, into.subspan(offset, count), note);
+    engine.write(to, first, memory.subspan(offset, count), note);
+  }
+  engine.sync(to, note);
+  engine.wait_all();
+  expect(fault.empty(), "{}", fault);
+}
+
+/// Processes that compute all the time, as workers do in long tasks. Their time is not this one's.
+class BusyCores {
+ public:
+  explicit BusyCores(Index count) {
+    for (Index i = 0; i < count; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (std::atomic<Index> sum = 0;; ++sum) {
+        }
+      }
+      if (child > 0) children_.push_back(child);
+    }
+  }
+  BusyCores(const BusyCores&) = delete;
+  BusyCores& operator=(const BusyCores&) = delete;
+  ~BusyCores() {
+    for (const pid_t child : children_) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+  }
+
+ private:
+  std::vector<pid_t> children_;
+};
+
 std::unique_ptr<storage::Backend> make_backend(const std::string& name) {
   if (name == "threads") return storage::make_thread_backend();
   if (name == "best") return storage::make_backend();
@@ -99,21 +165,33 @@ void check(const Options& options) {
   expect(pages >= 1 && pages <= 1 << 18 && pages == std::floor(pages),
          "--block-mib {}: must be a multiple of 4 KiB, at most 1024", options.block_mib);
   expect(options.rounds > 0, "--rounds {}: must be positive", options.rounds);
+  expect(options.busy >= 0 && options.busy <= 1024, "--busy {}: must lie between 0 and 1024",
+         options.busy);
 }
 
 using Results = std::map<std::string, TransferReadings>;
 
-/// Fills "write", "raw_write", "read" and "raw_read", in turn.
+constexpr std::array kWays{"write", "read", "mixed"};
+
+/// Fills "write", "raw_write", "read", "raw_read", "mixed" and "raw_mixed", in turn.
 std::string run(const Options& options, Results& results) {
   constexpr Index kUnit = 1 << 20;
   const Index block = static_cast<Index>(options.block_mib * kUnit);
   const Index bytes =
       std::max<Index>(1, static_cast<Index>(options.gigabytes * 1e9) / kUnit) * kUnit;
+  const BusyCores busy(options.busy);
   const Pages memory(bytes);
+  const Pages into(bytes);
+  std::ranges::fill(into.bytes(), std::byte{1});
   for (Index i = 0; i < bytes; i += 64)
     memory.bytes()[static_cast<std::size_t>(i)] = std::byte(i / 64);
   Engine engine({.depth = options.depth, .block_bytes = block}, make_backend(options.backend));
   const std::filesystem::path path = options.folder / fmt::format("io_bench.{}.tmp", ::getpid());
+  const std::filesystem::path second = path.string() + "2";
+  const auto remove_files = [&] {
+    std::filesystem::remove(path);
+    std::filesystem::remove(second);
+  };
   std::string how = engine.backend();
   try {
     for (int round = 0; round < options.rounds; ++round) {
@@ -131,12 +209,22 @@ std::string run(const Options& options, Results& results) {
           bytes, [&] { raw_loop(file, Kind::kRead, memory.bytes(), options.depth, block); });
       results["read"].measure(bytes,
                               [&] { through_engine(engine, file, Kind::kRead, memory.bytes()); });
+      {
+        const DirectFile to = DirectFile::create(second, bytes);
+        results["raw_mixed"].measure(2 * bytes, [&] {
+          raw_mixed(file, into.bytes(), to, memory.bytes(), options.depth, block);
+        });
+      }
+      const DirectFile to = DirectFile::create(second, bytes);
+      results["mixed"].measure(2 * bytes, [&] {
+        mixed_through_engine(engine, file, into.bytes(), to, memory.bytes(), block);
+      });
     }
   } catch (...) {
-    std::filesystem::remove(path);
+    remove_files();
     throw;
   }
-  std::filesystem::remove(path);
+  remove_files();
   return how;
 }
 
@@ -147,16 +235,17 @@ void print(const Options& options) {
                       {"depth", options.depth},
                       {"block_mib", options.block_mib},
                       {"gigabytes", options.gigabytes},
-                      {"rounds", options.rounds}};
-  for (const char* way : {"write", "read"})
+                      {"rounds", options.rounds},
+                      {"busy", options.busy}};
+  for (const char* way : kWays)
     json[way] = comparison(results.at(way), results.at("raw_" + std::string(way)));
   if (options.is_json) {
     std::cout << json.dump() << '\n';
     return;
   }
-  fmt::print("{}, {} under way, blocks of {} MiB, {} GB, {} rounds\n", how, options.depth,
-             options.block_mib, options.gigabytes, options.rounds);
-  for (const char* way : {"write", "read"}) fmt::print("{:5}  {}\n", way, in_words(json[way]));
+  fmt::print("{}, {} under way, blocks of {} MiB, {} GB, {} rounds, {} busy cores\n", how,
+             options.depth, options.block_mib, options.gigabytes, options.rounds, options.busy);
+  for (const char* way : kWays) fmt::print("{:5}  {}\n", way, in_words(json[way]));
 }
 
 }  // namespace
@@ -166,13 +255,15 @@ int main(int argc, char** argv) {
   dos::bench::Options options;
   dos::apps::Parser app(
       "Reads and writes a file through the storage engine, and by threads that do nothing else.");
-  app.add_option("--folder", options.folder, "where the file is made, and removed")
+  app.add_option("--folder", options.folder, "where two files are made, and removed")
       .capture_default_str();
-  app.add_option("--gigabytes", options.gigabytes, "of the file, and of memory")
+  app.add_option("--gigabytes", options.gigabytes, "of a file; twice as much memory")
       .capture_default_str();
   app.add_option("--depth", options.depth, "operations under way").capture_default_str();
   app.add_option("--block-mib", options.block_mib, "of an operation").capture_default_str();
   app.add_option("--rounds", options.rounds, "of each, in turn").capture_default_str();
+  app.add_option("--busy", options.busy, "processes that compute all the time beside it")
+      .capture_default_str();
   app.add_option("--backend", options.backend, "best, io_uring or threads")
       .check(dos::apps::one_of({"best", "io_uring", "threads"}))
       .capture_default_str();
