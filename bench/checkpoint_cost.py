@@ -11,7 +11,6 @@ threads that do nothing else write as many bytes durably (benchmark io), after e
 a step waiting. docs/performance/checkpoints.md has such a run.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -20,19 +19,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from short_runs import WARM_UP, fail, train, write_tokens
+from short_runs import WARM_UP, fail, parser_of, train, write_tokens
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--build", default="build/release", metavar="DIR", help="build folder (default: build/release)")
-    parser.add_argument("--folder", default=".", metavar="DIR", help="on the disk to be measured (default: .)")
-    parser.add_argument("--model", default="gpt2-124m", help="preset (default: gpt2-124m)")
+    parser = parser_of(__doc__, rounds=3)
     parser.add_argument("--steps", type=int, default=12, metavar="N", help="of a run (default: 12)")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
     parser.add_argument("--every", type=int, nargs="+", default=[0, 1, 4], metavar="N",
                         help="steps between checkpoints; 0: none (default: 0 1 4)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
     parser.add_argument("--raw", action="store_true", help="beside writes of a plain loop in the same minutes")
     parser.add_argument("--torch", action="store_true", help="beside torch.save(), which this Python must have")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -11,27 +11,21 @@ that in memory, what was read and written a step, the most resident memory; and 
 memory, digit by digit. docs/performance/disks.md has such a run.
 """
 
-import argparse
 import json
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from short_runs import WARM_UP, train, write_tokens
+from short_runs import WARM_UP, parser_of, train, write_tokens
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser = parser_of(__doc__, rounds=3, folder="for data and run folders")
     parser.add_argument("--disks", required=True, metavar="FOLDERS", help="as sched.disks")
-    parser.add_argument("--build", default="build/release", metavar="DIR", help="build folder (default: build/release)")
-    parser.add_argument("--folder", default=".", metavar="DIR", help="for data and run folders (default: .)")
-    parser.add_argument("--model", default="gpt2-124m", help="preset (default: gpt2-124m)")
     parser.add_argument("--steps", type=int, default=12, metavar="N", help="of a run (default: 12)")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="(default: 3)")
     parser.add_argument("--host-memory", type=float, nargs="+", default=[0.0], metavar="GB", help="(default: 0)")
     parser.add_argument("--clip", type=float, nargs="+", default=[0.0, 1.0], metavar="C", help="(default: 0 1)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args()
 

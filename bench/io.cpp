@@ -91,7 +91,7 @@ void through_engine(Engine& engine, const DirectFile& file, Kind kind,
 void raw_mixed(const DirectFile& from, std::span<std::byte> into, const DirectFile& to,
                std::span<std::byte> memory, Index depth, Index block) {
   std::string fault;
-  std::thread reader([&] {
+  std::jthread reader([&] {
     try {
       raw_loop(from, Kind::kRead, into, std::max<Index>(1, depth / 2), block);
     } catch (const Error& error) {
@@ -132,7 +132,8 @@ class BusyCores {
         for (std::atomic<Index> sum = 0;; ++sum) {
         }
       }
-      if (child > 0) children_.push_back(child);
+      if (child < 0) fail_errno("--busy: cannot start a process", errno);
+      children_.push_back(child);
     }
   }
   BusyCores(const BusyCores&) = delete;

@@ -10,7 +10,6 @@ touched and given back, so that a virtual machine need not ask its host for it; 
 docs/performance/checkpoints.md has such a run.
 """
 
-import argparse
 import itertools
 import mmap
 import os
@@ -24,25 +23,27 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from short_runs import UNITS, command_of, fail, train, write_tokens
+from short_runs import UNITS, command_of, fail, parser_of, train, write_tokens
 
 BLOCK = 4 << 20
 READERS = 8
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--build", default="build/release", metavar="DIR", help="build folder (default: build/release)")
-    parser.add_argument("--folder", default=".", metavar="DIR", help="on the disk to be measured (default: .)")
-    parser.add_argument("--model", default="gpt2-124m", help="preset (default: gpt2-124m)")
-    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="(default: 7)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
+    parser = parser_of(__doc__, rounds=7)
     parser.add_argument("--cold-memory", action="store_true", help="of a virtual machine: let the host take back what is free")
     return parser.parse_args()
 
 
+def fresh_memory(size):
+    """Of large pages, as the program's."""
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
 def touch(size):
-    with mmap.mmap(-1, size) as memory:
+    with fresh_memory(size) as memory:
         for offset in range(0, size, mmap.PAGESIZE):
             memory[offset] = 1
 
@@ -53,7 +54,7 @@ def read_plainly(files):
     for path in files:
         descriptor, size = os.open(path, os.O_RDONLY | os.O_DIRECT), path.stat().st_size
         blocks += [(descriptor, offset, min(BLOCK, size - offset)) for offset in range(0, size, BLOCK)]
-    buffers = [mmap.mmap(-1, BLOCK) for _ in range(READERS)]
+    buffers = [fresh_memory(BLOCK) for _ in range(READERS)]
     for buffer in buffers:
         buffer[:] = b"\1" * BLOCK
     turn, rest = threading.Lock(), iter(blocks)

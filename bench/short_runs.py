@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short trainings on random tokens, for benchmarks that compare settings of train_gpt."""
 
+import argparse
 import json
 import os
 import random
@@ -15,6 +16,17 @@ from typing import NamedTuple
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 WARM_UP = 3  # steps that are not counted
 MAGIC, VERSION, HEADER_WORDS = 20240520, 1, 256
+
+
+def parser_of(doc, rounds, folder="on the disk to be measured"):
+    """A parser of what all that train a preset in turn take, with the first line of a script's docstring."""
+    parser = argparse.ArgumentParser(description=doc.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", default="build/release", metavar="DIR", help="build folder (default: build/release)")
+    parser.add_argument("--folder", default=".", metavar="DIR", help=f"{folder} (default: .)")
+    parser.add_argument("--model", default="gpt2-124m", metavar="PRESET", help="(default: gpt2-124m)")
+    parser.add_argument("--rounds", type=int, default=rounds, metavar="N", help=f"(default: {rounds})")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for train_gpt")
+    return parser
 
 
 def write_tokens(prefix, vocabulary=50257):

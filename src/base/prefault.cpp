@@ -18,7 +18,7 @@ Prefault::Prefault(std::vector<std::span<std::byte>> memory, std::function<void(
       threads_.emplace_back([this] { work(); });
   } catch (const std::exception&) {
     // Fewer will do; without any, who fills the memory finds its pages.
-    if (threads_.empty()) leave_all();
+    for (std::size_t i = 0; threads_.empty() && i < memory_.size(); ++i) found_(i);
   }
 }
 
@@ -37,10 +37,6 @@ void Prefault::work() {
     }
     found_(i);
   }
-}
-
-void Prefault::leave_all() {
-  for (std::size_t i = 0; i < memory_.size(); ++i) found_(i);
 }
 
 }  // namespace dos

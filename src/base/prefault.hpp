@@ -27,7 +27,6 @@ class Prefault {
 
  private:
   void work();
-  void leave_all();
 
   std::vector<std::span<std::byte>> memory_;
   std::function<void(std::size_t)> found_;

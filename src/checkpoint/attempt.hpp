@@ -60,7 +60,7 @@ struct Surroundings {
   offload::AwayStates* disks = nullptr;  ///< gives files away (StateFiles); null: there are none
   KeptFile* kept = nullptr;              ///< the Writer's
   /// Of an update that waits for what a checkpoint holds, until there is a warning, and until it
-  /// gets that where there are no files to write to yet.
+  /// gets that where there are no files to write to yet; where there are, four times as long.
   std::chrono::duration<double> patience_of_updates{10};
 };
 

@@ -194,6 +194,20 @@ class HungDevice : public test::CheckpointRun {
     made->run();
     return state_of(*made);
   }
+
+  /// Writes that `hangs` says end when the step `opens` has; `ended`: the last step before.
+  auto trainer_behind(const std::filesystem::path& out, test::Gate& gate,
+                      bool (*hangs)(const Operation&), Index opens, Index& ended) {
+    auto made = trainer(out, {[&gate, hangs](Index, const Operation& operation) {
+                          const bool is_hung = operation.kind == Kind::kWrite && hangs(operation);
+                          return Mishap{.gate = is_hung ? &gate : nullptr};
+                        }});
+    made->set_record_sink([&gate, &ended, opens](Index step, std::span<const rt::TaskRecord>) {
+      if (!gate.is_open()) ended = step;
+      if (step == opens) gate.open();
+    });
+    return made;
+  }
 };
 
 TEST_F(HungDevice, HoldsUpNoStep) {
@@ -267,17 +281,10 @@ TEST_F(HungDevice, IsNotWaitedForWhileFilesAreMade) {
   const auto out = scratch_ / "run";
   test::Gate gate;
   Index ended = 0;
-  const auto made = trainer(out, {[&](Index, const Operation& operation) {
-                              const bool is_header =
-                                  operation.kind == Kind::kWrite && operation.offset == 0;
-                              return Mishap{.gate = is_header ? &gate : nullptr};
-                            }});
+  const auto made = trainer_behind(
+      out, gate, [](const Operation& operation) { return operation.offset == 0; }, 4, ended);
   made->set_checkpoint_patience(std::chrono::milliseconds(20));
   made->set_update_patience(std::chrono::milliseconds(20));
-  made->set_record_sink([&](Index step, std::span<const rt::TaskRecord>) {
-    if (!gate.is_open()) ended = step;
-    if (step == 4) gate.open();
-  });
   made->start_fresh();
   testing::internal::CaptureStdout();
   // Where steps wait for it, they do for so long.
@@ -312,16 +319,9 @@ TEST_F(HungDevice, IsNotWaitedForWhereItTakesNoMoreBytes) {
   const auto out = scratch_ / "run";
   test::Gate gate;
   Index ended = 0;
-  const auto made = trainer(out, {[&](Index, const Operation& operation) {
-                              const bool is_part =
-                                  operation.kind == Kind::kWrite && operation.offset > 0;
-                              return Mishap{.gate = is_part ? &gate : nullptr};
-                            }});
+  const auto made = trainer_behind(
+      out, gate, [](const Operation& operation) { return operation.offset > 0; }, 5, ended);
   made->set_update_patience(std::chrono::seconds(1));
-  made->set_record_sink([&](Index step, std::span<const rt::TaskRecord>) {
-    if (!gate.is_open()) ended = step;
-    if (step == 5) gate.open();
-  });
   made->start_fresh();
   testing::internal::CaptureStdout();
   made->run();
