@@ -82,7 +82,9 @@ TEST(WrittenFile, IsOpenForWritingAlone) {
   EXPECT_EQ(::fcntl(file.buffered(), F_GETFL) & O_ACCMODE, O_WRONLY);
   Engine engine;
   write(engine, file, 1, std::string(8190, 'x'));
-  EXPECT_EQ(read_text(scratch / "file"), '\0' + std::string(8190, 'x') + '\0');
+  std::string written(8192, 'x');
+  written.front() = written.back() = '\0';
+  EXPECT_EQ(read_text(scratch / "file"), written);
 }
 
 }  // namespace
