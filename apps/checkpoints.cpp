@@ -52,17 +52,24 @@ const char* level_of(const Listed& listed) {
   return listed.is_local ? "local" : "shared";
 }
 
+/// With the part that this node has.
+std::string place_of(const Listed& listed) {
+  return listed.parts == 1
+             ? level_of(listed)
+             : fmt::format("{} {}/{}", level_of(listed), listed.part + 1, listed.parts);
+}
+
 void print(const std::vector<Listed>& all, bool verified) {
   // Few runs have two.
   const bool has_levels = std::ranges::any_of(all, &Listed::is_local);
-  const auto level = [&](const char* name) {
-    return has_levels ? fmt::format("{:<8}", name) : std::string();
+  const auto level = [&](const std::string& name) {
+    return has_levels ? fmt::format("{:<12}", name) : std::string();
   };
   dos::streams::print("{:>10}  {}{:<19}  {:>10}  {:>10}  {:<10}  {}\n", "step", level("level"),
                       "written", "size", "best loss", "links", "state");
   for (const Listed& each : all)
     dos::streams::print("{:>10}  {}{:<19}  {:>10}  {:>10}  {:<10}  {}\n", each.step,
-                        level(level_of(each)), text_of(each.time), dos::format_bytes(each.bytes),
+                        level(place_of(each)), text_of(each.time), dos::format_bytes(each.bytes),
                         each.validation_loss ? fmt::format("{:.4f}", *each.validation_loss) : "-",
                         links_of(each), state_of(each, verified));
 }
@@ -70,11 +77,19 @@ void print(const std::vector<Listed>& all, bool verified) {
 void print_json(const std::vector<Listed>& all, bool verified) {
   nlohmann::json list = nlohmann::json::array();
   for (const Listed& each : all) {
-    nlohmann::json entry{
-        {"step", each.step},      {"folder", each.folder.string()}, {"level", level_of(each)},
-        {"bytes", each.bytes},    {"last", each.is_last},           {"best", each.is_best},
-        {"aside", each.is_aside}, {"written", text_of(each.time)},  {"verified", verified},
-        {"fault", nullptr},       {"best_validation_loss", nullptr}};
+    nlohmann::json entry{{"step", each.step},
+                         {"folder", each.folder.string()},
+                         {"level", level_of(each)},
+                         {"bytes", each.bytes},
+                         {"last", each.is_last},
+                         {"best", each.is_best},
+                         {"aside", each.is_aside},
+                         {"written", text_of(each.time)},
+                         {"verified", verified},
+                         {"fault", nullptr},
+                         {"best_validation_loss", nullptr},
+                         {"part", each.part},
+                         {"parts", each.parts}};
     if (!each.fault.empty()) entry["fault"] = each.fault;
     if (each.validation_loss) entry["best_validation_loss"] = *each.validation_loss;
     list.push_back(std::move(entry));

@@ -3,14 +3,14 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <system_error>
 #include <utility>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
-#include "base/json.hpp"
 #include "base/log.hpp"
+#include "checkpoint/fault_of.hpp"
 #include "storage/blocking.hpp"
 
 namespace dos::checkpoint {
@@ -20,44 +20,18 @@ namespace {
 /// not.
 constexpr double kMostPatience = 4;
 
-/// "", or what `work` threw.
-template <class Work>
-std::string fault_of(const Work& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "";
-}
-
-/// What rank 0 tells the others at the beginning.
-std::string start_text(const std::string& fault, bool takes_kept) {
-  return nlohmann::json{{"fault", fault}, {"takes_kept", takes_kept}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-/// And at the end: who is at fault.
-std::string verdict_text(const std::string& fault, const std::string& bad_tensor) {
-  return nlohmann::json{{"fault", fault}, {"bad_tensor", bad_tensor}}.dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-nlohmann::json said_by_root(const std::string& text) {
-  return parse_json_object(text, "what rank 0 says", "start all ranks with the same program");
-}
-
 }  // namespace
 
 Attempt::Attempt(const Surroundings& around, io::CheckpointStore& store,
                  io::CheckpointManifest manifest, std::vector<FileContents> files,
-                 const StepSums* sums, bool mark_best, Index number, std::shared_ptr<Event> before)
+                 const StepSums* sums, bool mark_best, Agreement agreement,
+                 std::shared_ptr<Event> before)
     : around_(around),
       store_(store),
       manifest_(std::move(manifest)),
       contents_(std::move(files)),
       mark_best_(mark_best),
-      texts_(around.exchange, number),
+      agreement_(std::move(agreement)),
       before_(std::move(before)),
       parts_(around.engine, contents_, manifest_.step, sums, around.buffers) {
   outcome_.step = manifest_.step;
@@ -142,7 +116,7 @@ void Attempt::run() noexcept {
   try {
     carry_out();
   } catch (const std::exception& error) {
-    // A rank was lost, or there is no memory: this rank has left the conversation, and so ends the
+    // A rank was lost, or there is no memory: this rank does not answer any more, and so ends the
     // run. What was asked for is given back.
     outcome_.end = Outcome::End::kLost;
     outcome_.fault = error.what();
@@ -157,19 +131,23 @@ void Attempt::run() noexcept {
 
 void Attempt::carry_out() {
   std::optional<io::CheckpointStore::Staging> staging;
-  std::string fault;
-  if (texts_.is_root()) fault = create_files(staging);
-  const nlohmann::json start = said_by_root(texts_.from_root(start_text(fault, kept_.has_value())));
-  fault = start.at("fault").get<std::string>();
-  takes_kept_ = start.at("takes_kept").get<bool>();
-  if (fault.empty() && !texts_.is_root()) fault = open_files();
-  const RankReport report = write_parts(fault);
+  Start start;
+  if (agreement_.leads()) {
+    start.fault = create_files(staging);
+    start.takes_kept = kept_.has_value();
+  }
+  start = agreement_.agree_on_start(start);
+  takes_kept_ = start.takes_kept;
+  if (start.differs) {
+    // Before anybody opens it: what some have is of earlier checkpoints, too.
+    if (start.fault.empty() && agreement_.leads()) start.fault = write_kept(*staging);
+    start = agreement_.agree_on_start(start);
+  }
+  if (start.fault.empty() && !agreement_.leads()) start.fault = open_files();
+  const RankReport report = write_parts(start.fault);
   if (!wait_for_verdict()) return;
   const Clock::time_point confirmed = Clock::now();
-  const std::vector<std::string> reports = texts_.to_root(to_text(report));
-  std::string verdict;
-  if (texts_.is_root()) verdict = commit(staging, reports);
-  conclude(texts_.from_root(verdict));
+  conclude(commit(staging, agreement_.collect(report)));
   outcome_.seconds += std::chrono::duration<double>(Clock::now() - confirmed).count();
 }
 
@@ -189,14 +167,53 @@ bool Attempt::takes_kept(const FileContents& contents, const std::filesystem::pa
 std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& staging) {
   return fault_of([&] {
     staging.emplace(store_.begin(manifest_.step));
-    for (const FileContents& contents : contents_) {
-      const std::filesystem::path path = lay_out(contents);
+    for (std::size_t i = 0; i < contents_.size(); ++i) {
+      const std::filesystem::path path = lay_out(contents_[i]);
       files_.emplace_back();
-      if (contents.subgroup || takes_kept(contents, path)) continue;
-      files_.back().emplace(staging->create(contents.name, layouts_.back().bytes()));
-      storage::write(around_.engine, *files_.back(), 0, layouts_.back().header(), parts_.label());
+      if (!contents_[i].subgroup && !takes_kept(contents_[i], path)) create_file(*staging, i);
     }
+    reserve_parts();
   });
+}
+
+void Attempt::create_file(const io::CheckpointStore::Staging& staging, std::size_t file) {
+  const io::SafetensorsLayout& layout = layouts_[file];
+  const auto room = agreement_.folders().are_several() ? storage::DirectFile::Room::kNone
+                                                       : storage::DirectFile::Room::kAll;
+  files_[file].emplace(staging.create(contents_[file].name, layout.bytes(), room));
+  storage::write(around_.engine, *files_[file], 0, layout.header(), parts_.label());
+}
+
+std::string Attempt::write_kept(const io::CheckpointStore::Staging& staging) {
+  if (!kept_ || takes_kept_) return "";
+  kept_.reset();
+  return fault_of([&] {
+    for (std::size_t i = 0; i < contents_.size(); ++i) {
+      if (!contents_[i].is_constant) continue;
+      std::filesystem::remove(staging.path() / contents_[i].name);
+      create_file(staging, i);
+    }
+    reserve_parts();
+  });
+}
+
+void Attempt::reserve_parts() {
+  if (!agreement_.folders().are_several()) return;
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (!files_[i]) continue;
+    std::map<Index, Index> ranges;  // by their first byte, their end
+    for (const Part& part : contents_[i].parts)
+      for (const Extent& extent : part.extents) {
+        const Index begin = layouts_[i].tensors()[extent.tensor].begin + extent.tensor_offset;
+        ranges[begin] = begin + extent.bytes;
+      }
+    for (auto each = ranges.begin(); each != ranges.end();) {
+      const Index begin = each->first;
+      Index end = each->second;
+      while (++each != ranges.end() && each->first == end) end = each->second;
+      static_cast<void>(files_[i]->reserve(begin, end - begin));
+    }
+  }
 }
 
 std::string Attempt::open_files() {
@@ -208,6 +225,7 @@ std::string Attempt::open_files() {
       if (!contents.subgroup && !is_there)
         files_.back().emplace(storage::DirectFile::open_to_write(path));
     }
+    reserve_parts();
   });
 }
 
@@ -295,44 +313,74 @@ bool Attempt::wait_for_verdict() {
   return is_confirmed_;
 }
 
-std::string Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging,
-                            const std::vector<std::string>& reports) {
-  std::string fault;
-  std::string bad_tensor;
+Verdict Attempt::assemble(const std::vector<std::string>& reports) {
+  Verdict verdict;
   std::vector<PieceRecord> pieces;
-  const auto collect = [&] {
-    for (const std::string& text : reports) {
-      const RankReport report = parse_report(text);
-      if (fault.empty()) fault = report.fault;
-      if (bad_tensor.empty()) bad_tensor = report.bad_tensor;
+  // What it throws is a fault, too: the others wait for the verdict.
+  const std::string broken = fault_of([&] {
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+      const RankReport report =
+          parse_report(reports[rank], agreement_.folders().of(static_cast<Index>(rank)));
+      if (verdict.fault.empty()) verdict.fault = report.fault;
+      if (verdict.bad_tensor.empty()) verdict.bad_tensor = report.bad_tensor;
       pieces.insert(pieces.end(), report.pieces.begin(), report.pieces.end());
     }
-  };
-  const auto publish = [&] {
+    if (!verdict.is_good()) return;
     manifest_.files = file_records(contents_, layouts_, kept_, std::move(pieces));
-    io::write_manifest(staging->path(), manifest_);
-    const std::filesystem::path folder = staging->commit(mark_best_);
+    manifest_.parts = agreement_.folders().count();
+    if (manifest_.parts > 1) verdict.manifest = io::to_text(manifest_);
+  });
+  if (!broken.empty()) verdict.fault = broken;
+  return verdict;
+}
+
+std::string Attempt::publish(io::CheckpointStore::Staging& staging) {
+  if (before_ != nullptr) before_->wait();
+  return fault_of([&] {
+    manifest_.part = agreement_.part();
+    io::write_manifest(staging.path(), manifest_);
+    const std::filesystem::path folder = staging.commit(mark_best_, agreement_.is_root());
     for (std::size_t i = 0; i < contents_.size(); ++i)
       if (contents_[i].is_constant)
         around_.kept->keep(store_, folder / contents_[i].name, manifest_.files[i]);
-  };
-  // What it throws is a fault, too: the others wait for the verdict.
-  if (const std::string broken = fault_of(collect); !broken.empty()) fault = broken;
-  if (before_ != nullptr) before_->wait();
-  if (fault.empty() && bad_tensor.empty()) fault = fault_of(publish);
-  staging.reset();
-  return verdict_text(fault, bad_tensor);
+  });
 }
 
-void Attempt::conclude(const std::string& verdict) {
-  const nlohmann::json said = said_by_root(verdict);
-  outcome_.bad_tensor = said.at("bad_tensor").get<std::string>();
+Verdict Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging,
+                        const std::vector<std::string>& reports) {
+  const bool is_root = agreement_.is_root();
+  Verdict verdict = is_root ? assemble(reports) : Verdict();
+  bool has_committed = false;  // before it is known whether all could
+  if (agreement_.folders().are_several()) {
+    verdict = agreement_.hear(verdict);
+    std::string fault;
+    if (verdict.is_good() && !is_root && staging) {
+      fault = fault_of([&] {
+        manifest_ = io::parse_manifest(verdict.manifest, "the manifest that rank 0 sends");
+      });
+      if (fault.empty()) fault = publish(*staging);
+      has_committed = fault.empty();
+    }
+    fault = agreement_.first_fault(fault);
+    if (verdict.is_good()) verdict.fault = fault;
+    verdict.manifest.clear();
+  }
+  if (is_root && verdict.is_good()) verdict.fault = publish(*staging);
+  staging.reset();
+  verdict = agreement_.hear(verdict);
+  if (has_committed && verdict.is_good()) store_.prune();
+  if (has_committed && !verdict.is_good()) store_.take_back(step());
+  return verdict;
+}
+
+void Attempt::conclude(const Verdict& verdict) {
+  outcome_.bad_tensor = verdict.bad_tensor;
   if (!outcome_.bad_tensor.empty()) {
     outcome_.end = Outcome::End::kDropped;
     return;
   }
-  outcome_.fault = said.at("fault").get<std::string>();
-  outcome_.end = outcome_.fault.empty() ? Outcome::End::kCommitted : Outcome::End::kGivenUp;
+  outcome_.fault = verdict.fault;
+  outcome_.end = verdict.fault.empty() ? Outcome::End::kCommitted : Outcome::End::kGivenUp;
 }
 
 }  // namespace dos::checkpoint

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "base/event.hpp"
+#include "checkpoint/agreement.hpp"
 #include "checkpoint/kept_file.hpp"
 #include "checkpoint/part_writer.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "offload/away_states.hpp"
-#include "ranks/root_texts.hpp"
 #include "storage/direct_file.hpp"
 
 namespace dos::checkpoint {
@@ -73,15 +73,20 @@ struct Surroundings {
 ///            wait until the step is confirmed
 ///   others:  sums, or the fault       -> rank 0
 ///   rank 0:  manifest, renaming, link -> all: done, or the fault
+///
+/// Where the folder is another one on each node (NodeFolders), the first rank of each makes it and
+/// its files before rank 0 says go. The manifest goes to all of them, who rename theirs and say so,
+/// before rank 0 does: what is committed in its folder is committed in each. They remove older
+/// ones, or take theirs back, when they know how it ended.
 class Attempt {
  public:
-  /// `number`: of this run, from 0 on. `before`: set when the one before has ended, null for the
+  /// `before`: set when the one before has ended, null for the
   /// first; commits keep the order of steps. On the submitting thread: what tasks submitted so far
   /// make is what is saved.
   /// `sums`: as PartWriter's.
   Attempt(const Surroundings& around, io::CheckpointStore& store, io::CheckpointManifest manifest,
-          std::vector<FileContents> files, const StepSums* sums, bool mark_best, Index number,
-          std::shared_ptr<Event> before);
+          std::vector<FileContents> files, const StepSums* sums, bool mark_best,
+          Agreement agreement, std::shared_ptr<Event> before);
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
   /// Waits for the end, and for what hurry() has asked for.
@@ -124,7 +129,12 @@ class Attempt {
   /// Whether `path` was made a second name of the store's constant file.
   bool takes_kept(const FileContents& contents, const std::filesystem::path& path);
   std::string create_files(std::optional<io::CheckpointStore::Staging>& staging);
+  void create_file(const io::CheckpointStore::Staging& staging, std::size_t file);
+  /// Creates the constant file, if a second name was made in its place.
+  std::string write_kept(const io::CheckpointStore::Staging& staging);
   std::string open_files();
+  /// Room on the device for what this rank writes, in files with holes.
+  void reserve_parts();
   std::string flush();
   /// Waits for the files that are taken, and adds their pieces to the report. Returns when the
   /// first was there; the epoch if none was.
@@ -132,21 +142,24 @@ class Attempt {
   /// Waits; whether it was confirmed.
   bool wait_for_verdict();
   RankReport write_parts(std::string fault);
-  std::string commit(std::optional<io::CheckpointStore::Staging>& staging,
-                     const std::vector<std::string>& reports);
-  void conclude(const std::string& verdict);
+  /// Completes the manifest by what all ranks report.
+  Verdict assemble(const std::vector<std::string>& reports);
+  std::string publish(io::CheckpointStore::Staging& staging);
+  Verdict commit(std::optional<io::CheckpointStore::Staging>& staging,
+                 const std::vector<std::string>& reports);
+  void conclude(const Verdict& verdict);
 
   Surroundings around_;
   io::CheckpointStore& store_;
   io::CheckpointManifest manifest_;
   std::vector<FileContents> contents_;
   bool mark_best_;
-  ranks::RootTexts texts_;
+  Agreement agreement_;
   std::shared_ptr<Event> before_;
   std::vector<io::SafetensorsLayout> layouts_;
   std::vector<std::optional<storage::DirectFile>> files_;  ///< none: not written
   bool takes_kept_ = false;                                ///< the constant file is there already
-  std::optional<io::FileRecord> kept_;                     ///< of it, on rank 0
+  std::optional<io::FileRecord> kept_;                     ///< of it, where this rank leads
   PartWriter parts_;
   std::vector<std::shared_ptr<offload::StateVersion>> taken_;  ///< by file; null: not of this rank
 

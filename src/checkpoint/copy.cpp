@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,35 +23,56 @@
 namespace dos::checkpoint {
 namespace {
 
-/// Parts of a file that are being written while the next is read.
+/// Bytes of a file that are being written while the next are read, in so many buffers.
 constexpr std::size_t kBuffers = 4;
 /// A multiple of every alignment.
 constexpr Index kPartBytes = kPieceBytes;
 
-/// Compares a file that is read from its first byte to its last with what was written.
-class SumCheck {
- public:
-  SumCheck(std::filesystem::path path, const io::SafetensorsLayout& layout,
-           const io::FileRecord& record)
-      : path_(std::move(path)), header_(layout.header()) {
-    for (std::size_t i = 0; i < record.tensors.size(); ++i) {
-      Index offset = 0;
-      for (const io::PieceSum& piece : record.tensors[i].pieces) {
-        expected_.push_back({.tensor = &record.tensors[i].name,
-                             .tensor_offset = offset,
-                             .end = layout.tensors()[i].begin + offset + piece.bytes,
-                             .sum = piece});
-        offset += piece.bytes;
+/// Bytes of a file that lie side by side, in pieces of one part of the checkpoint.
+struct Range {
+  struct Piece {
+    const std::string* tensor = nullptr;
+    Index tensor_offset = 0;
+    Index end = 0;  ///< in the file
+    io::PieceSum sum;
+  };
+
+  Index begin = 0;
+  std::vector<Piece> pieces{};  ///< at least one
+
+  [[nodiscard]] Index end() const { return pieces.back().end; }
+};
+
+std::vector<Range> ranges_of(const io::SafetensorsLayout& layout, const io::FileRecord& record,
+                             Index part) {
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < record.tensors.size(); ++i) {
+    Index offset = 0;
+    for (const io::PieceSum& sum : record.tensors[i].pieces) {
+      const Index begin = layout.tensors()[i].begin + offset;
+      if (sum.part == part) {
+        if (ranges.empty() || ranges.back().end() != begin) ranges.push_back({.begin = begin});
+        ranges.back().pieces.push_back({.tensor = &record.tensors[i].name,
+                                        .tensor_offset = offset,
+                                        .end = begin + sum.bytes,
+                                        .sum = sum});
       }
+      offset += sum.bytes;
     }
   }
+  return ranges;
+}
+
+/// Compares a range that is read from its first byte to its last with what was written.
+class SumCheck {
+ public:
+  SumCheck(const std::filesystem::path& path, const Range& range)
+      : path_(path), range_(range), seen_(range.begin) {}
 
   /// The bytes behind those seen before.
   void see(std::span<const std::byte> bytes) {
-    bytes = bytes.subspan(see_header(bytes));
     while (!bytes.empty()) {
-      require(next_ < expected_.size(), "pieces fill the file");
-      const Expected& piece = expected_[next_];
+      const Range::Piece& piece = range_.pieces.at(next_);
       const auto count = std::min(bytes.size(), static_cast<std::size_t>(piece.end - seen_));
       found_ = crc32c(bytes.first(count), found_);
       seen_ += static_cast<Index>(count);
@@ -64,30 +86,10 @@ class SumCheck {
   }
 
  private:
-  struct Expected {
-    const std::string* tensor = nullptr;
-    Index tensor_offset = 0;
-    Index end = 0;  ///< in the file
-    io::PieceSum sum;
-  };
-
-  /// How many of the bytes are the header's.
-  std::size_t see_header(std::span<const std::byte> bytes) {
-    const Index left = std::ssize(header_) - seen_;
-    if (left <= 0) return 0;
-    const auto count = std::min(bytes.size(), static_cast<std::size_t>(left));
-    const auto wanted = std::as_bytes(std::span(header_)).subspan(static_cast<std::size_t>(seen_));
-    expect(std::ranges::equal(bytes.first(count), wanted.first(count)),
-           "{}: its header is not what was written; the checkpoint is damaged", path_.string());
-    seen_ += static_cast<Index>(count);
-    return count;
-  }
-
-  std::filesystem::path path_;
-  std::string header_;
-  std::vector<Expected> expected_;  ///< in the order of the file
+  const std::filesystem::path& path_;
+  const Range& range_;
   std::size_t next_ = 0;
-  Index seen_ = 0;
+  Index seen_;
   std::uint32_t found_ = 0;  ///< sum of what was seen of the next piece
 };
 
@@ -158,28 +160,70 @@ class Borrowed {
   storage::Pages* buffer_;
 };
 
-void copy_file(storage::Engine& engine, const std::filesystem::path& source,
-               const io::CheckpointStore::Staging& staging, const io::FileRecord& record,
-               const storage::Label& label, const Turn& turn) {
-  const io::SafetensorsLayout layout =
-      layout_of(source, {record.tensors.begin(), record.tensors.end()});
+/// What copies of the files of one checkpoint have in common.
+struct Copying {
+  storage::Engine& engine;
+  std::filesystem::path source;
+  const io::CheckpointManifest& manifest;  ///< of the part that is there
+  storage::Label label;
+  const Turn& turn;
+};
+
+io::SafetensorsLayout layout_of(const std::filesystem::path& path, const io::FileRecord& record) {
+  return checkpoint::layout_of(path, {record.tensors.begin(), record.tensors.end()});
+}
+
+/// A file of a checkpoint in `staging` that has its header.
+storage::DirectFile create_file(storage::Engine& engine,
+                                const io::CheckpointStore::Staging& staging,
+                                const io::FileRecord& record, const storage::Label& label,
+                                const Turn& turn) {
+  const io::SafetensorsLayout layout = layout_of(staging.path() / record.name, record);
+  storage::DirectFile file = staging.create(record.name, layout.bytes());
+  turn(std::ssize(layout.header()));
+  storage::write(engine, file, 0, layout.header(), label);
+  return file;
+}
+
+/// Copies what the part has of a file to the same places of `output`, and flushes it.
+void copy_pieces(const Copying& copying, const io::FileRecord& record,
+                 const storage::DirectFile& output) {
+  const std::filesystem::path source = copying.source / record.name;
+  const io::SafetensorsLayout layout = layout_of(source, record);
   const storage::DirectFile input = storage::DirectFile::open(source);
   expect(input.size() == layout.bytes(), "{}: has {} bytes, {} were written", source.string(),
          input.size(), layout.bytes());
-  const storage::DirectFile output = staging.create(record.name, layout.bytes());
-  SumCheck check(source, layout, record);
+  io::expect_layout(io::SafetensorsFile(source), copying.manifest);
   Buffers buffers;
-  for (Index offset = 0; offset < layout.bytes(); offset += kPartBytes) {
-    Borrowed buffer(buffers);
-    const std::span<std::byte> part =
-        buffer.bytes().first(static_cast<std::size_t>(std::min(kPartBytes, input.size() - offset)));
-    storage::read(engine, input, offset, part, label);
-    check.see(part);
-    turn(std::ssize(part));
-    engine.write(output, offset, part, buffer.until_written(), label);
+  for (const Range& range : ranges_of(layout, record, copying.manifest.part)) {
+    SumCheck check(source, range);
+    for (Index offset = range.begin; offset < range.end();) {
+      // At multiples, so that only the ends of a range are not aligned.
+      const Index end = std::min((offset / kPartBytes + 1) * kPartBytes, range.end());
+      Borrowed buffer(buffers);
+      const auto part = buffer.bytes().first(static_cast<std::size_t>(end - offset));
+      storage::read(copying.engine, input, offset, part, copying.label);
+      check.see(part);
+      copying.turn(std::ssize(part));
+      copying.engine.write(output, offset, part, buffer.until_written(), copying.label);
+      offset = end;
+    }
   }
   buffers.finish();
-  storage::sync(engine, output, label);
+  storage::sync(copying.engine, output, copying.label);
+}
+
+storage::Label label_of(Index step) {
+  return {.purpose = storage::Purpose::kCheckpointCopy, .step = step};
+}
+
+void expect_pieces(const std::filesystem::path& source, const io::CheckpointManifest& manifest) {
+  for (const io::FileRecord& record : manifest.files)
+    for (const io::TensorRecord& tensor : record.tensors)
+      expect(!tensor.xxh3,
+             "{}: an older release wrote it, with one sum a tensor, and it is not copied; the next "
+             "checkpoint is",
+             source.string());
 }
 
 }  // namespace
@@ -190,25 +234,61 @@ Index copy_bytes() {
 
 void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
                      io::CheckpointStore& to, Index step, bool mark_best, KeptFile& kept,
-                     const Turn& turn) {
+                     const Turn& turn, const Others& others) {
   const std::filesystem::path source = from.resolve(std::to_string(step));
   const io::CheckpointManifest manifest = io::read_manifest(source);
-  for (const io::FileRecord& record : manifest.files)
-    for (const io::TensorRecord& tensor : record.tensors)
-      expect(!tensor.xxh3,
-             "{}: an older release wrote it, with one sum a tensor, and it is not copied; the next "
-             "checkpoint is",
-             source.string());
+  expect_pieces(source, manifest);
+  const io::CheckpointManifest whole = io::in_one_folder(manifest);
+  const Copying copying{engine, source, manifest, label_of(step), turn};
   io::CheckpointStore::Staging staging = to.begin(step);
-  const storage::Label label{.purpose = storage::Purpose::kCheckpointCopy, .step = step};
-  for (const io::FileRecord& record : manifest.files) {
-    if (kept.in(to) == record && kept.link(to, staging.path() / record.name)) continue;
-    copy_file(engine, source / record.name, staging, record, label, turn);
+  std::vector<std::optional<storage::DirectFile>> files;
+  std::set<std::string> kept_names;
+  for (const io::FileRecord& record : whole.files) {
+    files.emplace_back();
+    if (kept.in(to) == record && kept.link(to, staging.path() / record.name)) {
+      kept_names.insert(record.name);
+      continue;
+    }
+    files.back().emplace(create_file(engine, staging, record, copying.label, turn));
   }
-  io::write_manifest(staging.path(), manifest);
+  others(manifest, kept_names, [&] {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (!files[i]) continue;
+      if (io::has_pieces_here(manifest.files[i], manifest))
+        copy_pieces(copying, manifest.files[i], *files[i]);
+      else
+        storage::sync(engine, *files[i], copying.label);
+    }
+  });
+  io::write_manifest(staging.path(), whole);
   const std::filesystem::path folder = staging.commit(mark_best);
-  for (const io::FileRecord& record : manifest.files)
+  for (const io::FileRecord& record : whole.files)
     if (record.name == kFrozenFile) kept.keep(to, folder / record.name, record);
+}
+
+io::CheckpointStore::Staging begin_copy(storage::Engine& engine, io::CheckpointStore& to,
+                                        const io::CheckpointManifest& whole) {
+  io::CheckpointStore::Staging staging = to.begin(whole.step);
+  const storage::Label label = label_of(whole.step);
+  for (const io::FileRecord& record : whole.files)
+    storage::sync(engine, create_file(engine, staging, record, label, [](Index) {}), label);
+  return staging;
+}
+
+Index copy_part(storage::Engine& engine, const io::CheckpointStore& from,
+                const io::CheckpointStore& to, Index step, std::uint64_t identity,
+                const std::set<std::string>& kept, const Turn& turn) {
+  const std::filesystem::path source = from.resolve(std::to_string(step));
+  const io::CheckpointManifest manifest = io::read_manifest(source);
+  expect(io::identity_of(manifest) == identity,
+         "{}: is no part of the checkpoint of step {} that other nodes have", source.string(),
+         step);
+  const Copying copying{engine, source, manifest, label_of(step), turn};
+  for (const io::FileRecord& record : manifest.files)
+    if (!kept.contains(record.name) && io::has_pieces_here(record, manifest))
+      copy_pieces(copying, record,
+                  storage::DirectFile::open_to_write(to.staging_path(step) / record.name));
+  return manifest.part;
 }
 
 }  // namespace dos::checkpoint

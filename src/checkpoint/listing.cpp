@@ -82,12 +82,28 @@ void sort_by_step(std::vector<Listed>& all) {
   std::ranges::stable_sort(all, {}, &Listed::step);
 }
 
+/// The run's last checkpoint, or this node's part of it.
+std::optional<fs::path> last_of(const io::CheckpointLevels& levels) {
+  if (const auto last = levels.last()) return last->folder;
+  return levels.local() == nullptr ? std::nullopt : levels.local()->last();
+}
+
+/// Whether other nodes have parts of what is there; a damaged one may have been one.
+bool has_parts(const fs::path& local) {
+  try {
+    const std::optional<fs::path> last = io::CheckpointStore(local).last();
+    return last && io::read_manifest(*last).parts > 1;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 /// What the configuration of the run's last checkpoint says of `train.KEY`.
 template <class T>
 std::optional<T> kept_by_run(const io::CheckpointLevels& levels, const char* key) {
-  const std::optional<io::CheckpointLevels::Found> last = levels.last();
+  const std::optional<fs::path> last = last_of(levels);
   if (!last) return std::nullopt;
-  const nlohmann::json configuration = io::read_manifest(last->folder).configuration;
+  const nlohmann::json configuration = io::read_manifest(*last).configuration;
   const nlohmann::json::json_pointer place(std::string("/train/") + key);
   if (!configuration.is_object() || !configuration.contains(place)) return std::nullopt;
   const nlohmann::json& value = configuration.at(place);
@@ -99,7 +115,18 @@ std::optional<T> kept_by_run(const io::CheckpointLevels& levels, const char* key
 /// lists; their tensors are not read.
 void expect_complete(const fs::path& folder, const io::CheckpointManifest& manifest) {
   for (const io::FileRecord& file : manifest.files)
-    io::expect_layout(io::SafetensorsFile(folder / file.name), manifest);
+    if (io::has_pieces_here(file, manifest))
+      io::expect_layout(io::SafetensorsFile(folder / file.name), manifest);
+}
+
+/// Of the folder's part.
+Index bytes_of_part(const io::CheckpointManifest& manifest) {
+  Index bytes = 0;
+  for (const io::FileRecord& file : manifest.files)
+    for (const io::TensorRecord& tensor : file.tensors)
+      for (const io::PieceSum& piece : tensor.pieces)
+        if (piece.part == manifest.part) bytes += piece.bytes;
+  return bytes;
 }
 
 /// `last`, or without it the newest of those that stay; nullopt: none does.
@@ -162,6 +189,10 @@ std::vector<Listed> list_checkpoints(const fs::path& named, bool verifies) {
     try {
       const io::CheckpointManifest manifest = io::read_manifest(listed.folder);
       listed.validation_loss = manifest.best_validation_loss;
+      listed.part = manifest.part;
+      listed.parts = manifest.parts;
+      // Files have holes.
+      if (manifest.parts > 1) listed.bytes = bytes_of_part(manifest);
       if (verifies)
         verify(engine, listed.folder, manifest);
       else
@@ -189,7 +220,9 @@ std::vector<Listed> prune_checkpoints(const fs::path& named, const Pruning& prun
       1, pruning.keep ? *pruning.keep : kept_by_run<Index>(levels, "keep").value_or(1));
   std::vector<Listed> gone;
   if (const std::optional<io::LocalLevel> local = io::find_local(out)) {
-    io::CheckpointStore store(local->folder, retention);
+    io::Retention there = retention;
+    if (has_parts(local->folder)) there.keep = std::max(there.keep, io::kLeastParts);
+    io::CheckpointStore store(local->folder, there);
     prune(store, /*is_local=*/true, pruning.is_dry, gone);
   }
   retention.every_hours = pruning.every_hours

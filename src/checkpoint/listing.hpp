@@ -17,8 +17,10 @@ struct Listed {
   std::filesystem::path folder;
   bool is_last = false;
   bool is_best = false;
-  bool is_aside = false;                    ///< the run has gone back to an earlier step since
-  bool is_local = false;                    ///< in the run's folder of train.checkpoint_local
+  bool is_aside = false;  ///< the run has gone back to an earlier step since
+  bool is_local = false;  ///< in the run's folder of train.checkpoint_local
+  Index part = 0;         ///< there, of those that the nodes' disks have
+  Index parts = 1;
   Index bytes = 0;                          ///< of its files
   std::filesystem::file_time_type time{};   ///< of its manifest, or its folder without one
   std::optional<double> validation_loss{};  ///< the lowest of the run so far

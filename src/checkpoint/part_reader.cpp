@@ -16,6 +16,7 @@
 #include "base/prefault.hpp"
 #include "checkpoint/piece.hpp"
 #include "checkpoint/tensor_listing.hpp"
+#include "checkpoint/wanted.hpp"
 #include "io/safetensors.hpp"
 #include "io/tensor_slice.hpp"
 #include "storage/direct_file.hpp"
@@ -27,12 +28,6 @@ namespace {
 /// Pieces that are read beside those which are read in place, for whose bytes there is no room
 /// elsewhere.
 constexpr Index kMostBuffered = 8;
-
-/// Elements of a piece that belong into a buffer.
-struct Slice {
-  Index offset = 0;  ///< in the piece, in bytes of the file
-  std::span<std::byte> memory;
-};
 
 /// Bytes of a file that are read together, and what they are checked with.
 struct Job {
@@ -73,62 +68,27 @@ void place(const Slice& slice, io::FileDType stored, std::span<const std::byte> 
               {reinterpret_cast<float*>(slice.memory.data()), static_cast<std::size_t>(count)});
 }
 
-/// An extent, and where its bytes are in memory.
-struct Wanted {
-  Index begin = 0;  ///< in the tensor
-  Index end = 0;
-  std::byte* memory = nullptr;
-};
-
-/// Accesses to all buffers of the parts, and by tensor what is wanted of it, in ascending order.
-class Targets {
+/// Accesses to all buffers of the parts, and what they want.
+class Targets : public WantedBytes {
  public:
-  explicit Targets(const FileContents& contents) : by_tensor_(contents.tensors.size()) {
-    for (const Part& part : contents.parts) {
-      accesses_.push_back(std::make_unique<rt::HostAccess>(*part.handle, rt::Mode::kWrite));
-      const rt::HostAccess& access = *accesses_.back();
-      std::byte* data = part.handle->type() == DType::kBF16
-                            ? std::as_writable_bytes(access.as<BF16>()).data()
-                            : std::as_writable_bytes(access.as<float>()).data();
-      for (const Extent& extent : part.extents)
-        by_tensor_[extent.tensor].push_back({extent.tensor_offset,
-                                             extent.tensor_offset + extent.bytes,
-                                             data + extent.buffer_offset});
-    }
-    for (auto& wanted : by_tensor_) std::ranges::sort(wanted, {}, &Wanted::begin);
-  }
-
-  [[nodiscard]] const std::vector<Wanted>& of(std::size_t tensor) const {
-    return by_tensor_[tensor];
-  }
-  /// Whether any of bytes begin .. end - 1 of a tensor is wanted, of the buffers' type.
-  [[nodiscard]] bool want(std::size_t tensor, Index begin, Index end) const {
-    const auto next = std::ranges::upper_bound(by_tensor_[tensor], begin, {}, &Wanted::end);
-    return next != by_tensor_[tensor].end() && next->begin < end;
-  }
+  explicit Targets(const FileContents& contents) : Targets(contents, {}) {}
 
  private:
-  std::vector<std::unique_ptr<rt::HostAccess>> accesses_;
-  std::vector<std::vector<Wanted>> by_tensor_;
-};
+  using Accesses = std::vector<std::unique_ptr<rt::HostAccess>>;
 
-/// The parts of a piece, bytes of a file's tensor, that are wanted. `stored` and `size`: bytes of
-/// an element in the file and in the buffers.
-std::vector<Slice> slices_of(const std::vector<Wanted>& wanted, Index begin, Index end,
-                             Index stored, Index size) {
-  std::vector<Slice> slices;
-  const Index first_byte = begin / stored * size;
-  const Index last_byte = end / stored * size;
-  const auto first = std::ranges::upper_bound(wanted, first_byte, {}, &Wanted::end);
-  for (auto each = first; each != wanted.end() && each->begin < last_byte; ++each) {
-    const Index from = std::max(first_byte, each->begin);
-    const Index to = std::min(last_byte, each->end);
-    slices.push_back(
-        {.offset = (from - first_byte) / size * stored,
-         .memory = {each->memory + (from - each->begin), static_cast<std::size_t>(to - from)}});
+  Targets(const FileContents& contents, Accesses accesses)
+      : WantedBytes(contents, [&](const Part& part) { return open(part, accesses); }),
+        accesses_(std::move(accesses)) {}
+
+  static std::byte* open(const Part& part, Accesses& accesses) {
+    accesses.push_back(std::make_unique<rt::HostAccess>(*part.handle, rt::Mode::kWrite));
+    const rt::HostAccess& access = *accesses.back();
+    return part.handle->type() == DType::kBF16 ? std::as_writable_bytes(access.as<BF16>()).data()
+                                               : std::as_writable_bytes(access.as<float>()).data();
   }
-  return slices;
-}
+
+  Accesses accesses_;
+};
 
 /// Reads jobs through the engine, in their order and as soon as the pages of their memory are
 /// there, and checks and places what has arrived meanwhile.
@@ -259,7 +219,7 @@ void add_jobs(const io::SafetensorsFile& file, const io::MappedTensor& tensor,
 struct Source {
   Source(const std::filesystem::path& folder, const std::string& name,
          const io::CheckpointManifest& manifest)
-      : file(folder / name), record(io::record_of(file.path(), manifest)) {
+      : file(folder / name), record(io::record_of(file.path(), manifest)), part(manifest.part) {
     io::expect_layout(file, manifest);
   }
 
@@ -292,12 +252,19 @@ struct Source {
       add_jobs(file, mapped, *tensor.record, tensor.type, slices, found);
     }
     std::erase_if(found, [](const Job& job) { return job.slices.empty(); });
-    for (const Job& job : found) bytes += job.sum.bytes;
+    for (const Job& job : found) {
+      expect(job.sum.part == part,
+             "{}: tensor '{}': some of its bytes are on the disk of another node: resume on all "
+             "nodes that wrote the checkpoint, or from one in --out",
+             file.path().string(), job.tensor->name);
+      bytes += job.sum.bytes;
+    }
     return found;
   }
 
   io::SafetensorsFile file;
   const io::FileRecord& record;
+  Index part;  ///< of the checkpoint, that is read
   std::vector<Tensor> tensors{};
 };
 
@@ -336,6 +303,8 @@ std::vector<std::unique_ptr<Source>> sources_of(const std::filesystem::path& fol
     }
     const std::vector<ListedTensor>& places = found->second;
     if (places.front().is_whole()) {
+      // A file of another part may not be here.
+      if (manifest.parts > 1 && targets.of(i).empty()) continue;
       Source& source = source_at(places.front().file->name);
       expect_tensor(source.file, wanted, contents.any_precision);
       source.tensors.push_back({i, type, places.front().record});
@@ -358,7 +327,8 @@ std::vector<std::unique_ptr<Source>> sources_of(const std::filesystem::path& fol
 
 void verify(storage::Engine& engine, const std::filesystem::path& folder,
             const io::CheckpointManifest& manifest) {
-  for (const io::FileRecord& file : manifest.files) verify(engine, folder, manifest, file);
+  for (const io::FileRecord& file : manifest.files)
+    if (io::has_pieces_here(file, manifest)) verify(engine, folder, manifest, file);
 }
 
 void verify(storage::Engine& engine, const std::filesystem::path& folder,
@@ -372,6 +342,7 @@ void verify(storage::Engine& engine, const std::filesystem::path& folder,
     add_jobs(
         file, mapped, tensor, DType::kF32, [](Index, Index) { return std::vector<Slice>{}; }, jobs);
   }
+  std::erase_if(jobs, [&](const Job& job) { return job.sum.part != manifest.part; });
   const storage::DirectFile input = storage::DirectFile::open(file.path());
   Reading(engine, input, label_of(manifest, record.name)).read(jobs);
 }

@@ -22,8 +22,8 @@ namespace dos::checkpoint {
 Index read_parts(storage::Engine& engine, const std::filesystem::path& folder,
                  const io::CheckpointManifest& manifest, const FileContents& contents);
 
-/// Reads the whole checkpoint and throws Error, naming file and tensor, when anything is not as it
-/// was written.
+/// Reads the whole checkpoint, of one in parts that of the folder, and throws Error, naming file
+/// and tensor, when anything is not as it was written.
 void verify(storage::Engine& engine, const std::filesystem::path& folder,
             const io::CheckpointManifest& manifest);
 

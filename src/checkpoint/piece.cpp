@@ -34,7 +34,7 @@ std::string to_text(const RankReport& report) {
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-RankReport parse_report(std::string_view text) {
+RankReport parse_report(std::string_view text, Index part) {
   const std::string place = "a rank's report of its part of a checkpoint";
   const std::string remedy = "start all ranks with the same program";
   const json document = parse_json_object(text, place, remedy);
@@ -49,7 +49,8 @@ RankReport parse_report(std::string_view text) {
                              .tensor = static_cast<std::size_t>(numbers[1]),
                              .offset = numbers[2],
                              .bytes = numbers[3],
-                             .crc32c = static_cast<std::uint32_t>(numbers[4])});
+                             .crc32c = static_cast<std::uint32_t>(numbers[4]),
+                             .part = part});
   }
   return report;
 }
@@ -77,7 +78,7 @@ std::vector<io::FileRecord> file_records(std::span<const FileContents> files,
       Index end = 0;
       for (; piece != pieces.end() && piece->file == file && piece->tensor == tensor; ++piece) {
         require(piece->offset == end, "pieces lie side by side");
-        record.pieces.push_back({piece->bytes, piece->crc32c});
+        record.pieces.push_back({piece->bytes, piece->crc32c, piece->part});
         end += piece->bytes;
       }
       require(end == io::byte_size(spec.dtype, spec.shape), "pieces fill their tensor");

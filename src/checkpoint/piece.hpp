@@ -27,6 +27,7 @@ struct PieceRecord {
   Index offset = 0;  ///< in the tensor
   Index bytes = 0;
   std::uint32_t crc32c = 0;
+  Index part = 0;  ///< of the checkpoint, that the rank writes to
 
   auto operator<=>(const PieceRecord&) const = default;
 };
@@ -40,7 +41,7 @@ struct RankReport {
 
 /// As bytes for another rank, and back. Throws Error for what to_text() has not made.
 std::string to_text(const RankReport& report);
-RankReport parse_report(std::string_view text);
+RankReport parse_report(std::string_view text, Index part = 0);
 
 /// The records of a checkpoint's files, each with its layout, of the pieces of all ranks; of the
 /// constant file `kept`, if it was not written. Pre: the pieces of each other tensor lie side by

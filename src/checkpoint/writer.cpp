@@ -11,6 +11,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+static_assert(Writer::kMostUnderWay <= ranks::RootTexts::kMostConversations);
+
 }  // namespace
 
 Writer::Writer(const Surroundings& around, const tensor::ParameterSet& parameters,
@@ -64,7 +66,7 @@ bool Writer::wait_for_room(std::chrono::duration<double> most) {
 }
 
 void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,
-                   const StateFiles& taken) {
+                   const StateFiles& taken, NodeFolders folders) {
   const Clock::time_point start = Clock::now();
   while (!has_room()) collect(/*waits=*/true);
   waited_s_ += std::chrono::duration<double>(Clock::now() - start).count();
@@ -74,7 +76,8 @@ void Writer::begin(io::CheckpointStore& store, io::CheckpointManifest manifest, 
   if (!attempts_.empty()) before = attempts_.back()->over();
   attempts_.push_back(std::make_unique<Attempt>(
       around_, store, std::move(manifest), written_contents(parameters_, optimizer_, taken),
-      sums_.get(), mark_best, number_++, std::move(before)));
+      sums_.get(), mark_best, Agreement(around_.exchange, number_++, std::move(folders)),
+      std::move(before)));
 }
 
 std::span<const std::unique_ptr<rt::Handle>> Writer::sums(rt::Session& session) {

@@ -39,12 +39,13 @@ class Writer {
   /// Waits for that, at most so long.
   [[nodiscard]] bool wait_for_room(std::chrono::duration<double> most);
   /// Saves what the tasks submitted so far make of the parameters and states, in `store`, which
-  /// outlives the object and is written to on rank 0 only. `manifest` lacks its files; `taken` are
-  /// those of states that all ranks take as they are. Waits while there is no room, for ever while
+  /// outlives the object. `manifest` lacks its files; `taken` are
+  /// those of states that all ranks take as they are; `folders`: what the store's is on each rank,
+  /// which the first of each writes to. Waits while there is no room, for ever while
   /// the oldest is of a step that is not confirmed, or its device hangs; says so after patience().
   /// Pre: steps ascend, or the last attempt at the step has ended.
   void begin(io::CheckpointStore& store, io::CheckpointManifest manifest, bool mark_best,
-             const StateFiles& taken = {});
+             const StateFiles& taken = {}, NodeFolders folders = {});
   /// For Optimizer::set_sums() before a step that begin() will save.
   [[nodiscard]] std::span<const std::unique_ptr<rt::Handle>> sums(rt::Session& session);
   /// The parameters are others now: sums that were left, and what files hold, do not count.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of CheckpointStore: what becomes of checkpoints that the run is no longer behind.
+// Of CheckpointStore: what becomes of checkpoints that the run is no longer behind, and of those
+// that are none after all.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -124,6 +125,44 @@ std::vector<CheckpointStore::Aside> CheckpointStore::surplus_aside(Index newest)
       passed.push_back(each);
   }
   return passed;
+}
+
+/// Lets links that point to `name` point to what they did before.
+void CheckpointStore::restore_links(const std::string& name, const LinkTargets& before) const {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (!refers(kLinks[i], name)) continue;
+    if (before[i] && *before[i] != name && is_folder(folder_ / *before[i]))
+      point(kLinks[i], *before[i]);
+    else
+      remove_link(folder_ / kLinks[i]);
+  }
+}
+
+/// Makes a folder that was to be a checkpoint what it was before. Where storage fails that, too, it
+/// stays, complete, and counts among the newest.
+void CheckpointStore::withdraw(const std::string& name, const fs::path& staging,
+                               const LinkTargets& before) const {
+  warn_of([&] {
+    restore_links(name, before);
+    rename_folder(folder_ / name, staging);
+    sync_directory(folder_);
+  });
+}
+
+CheckpointStore::LinkTargets CheckpointStore::link_targets() const {
+  LinkTargets targets;
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = link_target(folder_ / kLinks[i]);
+  return targets;
+}
+
+void CheckpointStore::take_back(Index step) {
+  const Change change(*this);
+  const std::string name = step_name(step);
+  warn_of([&] {
+    restore_links(name, links_before_);
+    discard(name);
+    sync_directory(folder_);
+  });
 }
 
 }  // namespace dos::io

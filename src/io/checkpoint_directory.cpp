@@ -20,23 +20,7 @@
 #include "io/run_lock.hpp"
 
 namespace dos::io {
-namespace {
-
 namespace fs = std::filesystem;
-
-constexpr std::array kLinks{"last", "best"};
-
-/// Does what may be left for another time.
-template <class Work>
-void warn_of(const Work& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    log::warn("{}", error.what());
-  }
-}
-
-}  // namespace
 
 fs::file_time_type written_at(const fs::path& checkpoint) {
   std::error_code cause;
@@ -84,12 +68,12 @@ CheckpointStore::Staging::~Staging() {
   store_->writing_.erase(path_.filename().string());
 }
 
-fs::path CheckpointStore::Staging::commit(bool mark_best) {
+fs::path CheckpointStore::Staging::commit(bool mark_best, bool prunes) {
   require(store_ != nullptr, "a checkpoint is committed once");
   // Not under the lock of what follows: it takes as long as the device.
   sync_directory(path_);
   const Change change(*store_);
-  fs::path final_folder = store_->publish(path_, step_, mark_best);
+  fs::path final_folder = store_->publish(path_, step_, mark_best, prunes);
   std::exchange(store_, nullptr)->writing_.erase(path_.filename().string());
   return final_folder;
 }
@@ -141,10 +125,12 @@ CheckpointStore::Staging CheckpointStore::begin(Index step) {
   return {*this, step};
 }
 
-fs::path CheckpointStore::publish(const fs::path& staging, Index step, bool mark_best) {
+fs::path CheckpointStore::publish(const fs::path& staging, Index step, bool mark_best,
+                                  bool prunes) {
   const std::string name = step_name(step);
   if (is_folder(folder_ / name)) move_aside(name);
   const LinkTargets before = link_targets();
+  links_before_ = before;
   rename_folder(staging, folder_ / name);
   const Index newest = is_ordered_ ? step : std::max(newest_, step);
   try {
@@ -159,31 +145,8 @@ fs::path CheckpointStore::publish(const fs::path& staging, Index step, bool mark
   if (mark_best) newest_best_ = std::max(newest_best_, step);
   // The checkpoint is there; what is left over goes another time.
   warn_of([&] { settle_refuges(); });
-  warn_of([&] { prune(newest_); });
+  if (prunes) warn_of([&] { prune(newest_); });
   return folder_ / name;
-}
-
-/// Makes a folder that was to be a checkpoint what it was before. Where storage fails that, too, it
-/// stays, complete, and counts among the newest.
-void CheckpointStore::withdraw(const std::string& name, const fs::path& staging,
-                               const LinkTargets& before) const {
-  warn_of([&] {
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (!refers(kLinks[i], name)) continue;
-      if (before[i])
-        point(kLinks[i], *before[i]);
-      else
-        remove_link(folder_ / kLinks[i]);
-    }
-    rename_folder(folder_ / name, staging);
-    sync_directory(folder_);
-  });
-}
-
-CheckpointStore::LinkTargets CheckpointStore::link_targets() const {
-  LinkTargets targets;
-  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = link_target(folder_ / kLinks[i]);
-  return targets;
 }
 
 /// Frees `name` for its successor without a moment in which a link that points to it dangles.

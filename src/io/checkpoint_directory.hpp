@@ -54,10 +54,12 @@ class CheckpointStore {
     /// A new file of `bytes` bytes there, to be written: after recycle(), one of a removed
     /// checkpoint with what it holds, if one of this name and size is there that nobody else has.
     /// Throws Error.
-    [[nodiscard]] storage::DirectFile create(const std::string& name, Index bytes) const {
+    [[nodiscard]] storage::DirectFile create(
+        const std::string& name, Index bytes,
+        storage::DirectFile::Room room = storage::DirectFile::Room::kAll) const {
       const std::filesystem::path file = path_ / name;
       return store_->discarded_.reuse(file, bytes) ? storage::DirectFile::open_to_write(file)
-                                                   : storage::DirectFile::create(file, bytes);
+                                                   : storage::DirectFile::create(file, bytes, room);
     }
 
     /// Flushes the folder to the device, gives it its final name, lets `last` point to it, and
@@ -65,7 +67,8 @@ class CheckpointStore {
     /// folder. Pre: its files are on the device; called once, and without go_on_from() in the order
     /// of steps. Throws Error, with the links as they were, or at a complete older copy of the same
     /// step, and nothing left of this one but what the destructor removes.
-    std::filesystem::path commit(bool mark_best);
+    /// Without `prunes` nothing is removed: it may be taken back.
+    std::filesystem::path commit(bool mark_best, bool prunes = true);
 
    private:
     friend class CheckpointStore;
@@ -126,6 +129,10 @@ class CheckpointStore {
 
   /// Where begin(step) makes its folder: for processes that add files to it.
   [[nodiscard]] std::filesystem::path staging_path(Index step) const;
+
+  /// The last commit, of this step, is none after all: links point to what they did before. Warns
+  /// where that fails. Pre: it pruned nothing, and no prune() came since.
+  void take_back(Index step);
 
   /// Pre: the store outlives the Hold.
   [[nodiscard]] Hold hold(Index step) { return {*this, step}; }
@@ -200,7 +207,9 @@ class CheckpointStore {
   using LinkTargets = std::array<std::optional<std::string>, 2>;
 
   void make_folder();
-  std::filesystem::path publish(const std::filesystem::path& staging, Index step, bool mark_best);
+  std::filesystem::path publish(const std::filesystem::path& staging, Index step, bool mark_best,
+                                bool prunes);
+  void restore_links(const std::string& name, const LinkTargets& before) const;
   void withdraw(const std::string& name, const std::filesystem::path& staging,
                 const LinkTargets& before) const;
   [[nodiscard]] LinkTargets link_targets() const;
@@ -241,6 +250,7 @@ class CheckpointStore {
   bool is_ordered_ = true;          ///< commits come in the order of steps
   Index newest_ = -1;               ///< step of the newest commit, or from which the run goes on
   Index newest_best_ = -1;          ///< of the newest commit of a best one
+  LinkTargets links_before_;        ///< before the last commit
   mutable std::mutex holds_mutex_;  ///< of what follows: nobody waits for a disk with it
   std::multiset<Index> held_;       ///< steps
 };

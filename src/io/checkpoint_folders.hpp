@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -12,6 +13,8 @@
 
 namespace dos::io {
 
+/// Those of CheckpointStore::LinkTargets.
+inline constexpr std::array kLinks{"last", "best"};
 inline constexpr std::string_view kStepPrefix = "step-";
 inline constexpr std::string_view kStagingSuffix = ".tmp";
 inline constexpr std::string_view kRefugeSuffix = ".old";

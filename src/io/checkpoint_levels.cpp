@@ -15,6 +15,7 @@
 #include "base/json_field.hpp"
 #include "base/json_text.hpp"
 #include "base/log.hpp"
+#include "io/checkpoint_manifest.hpp"
 
 namespace dos::io {
 namespace {
@@ -33,7 +34,9 @@ std::optional<LocalLevel> read_record(const fs::path& folder) {
   try {
     const nlohmann::json document = read_json_object(path, remedy);
     const JsonField root(document, path.string(), remedy);
-    return LocalLevel{root.member("folder").text(), root.member("line").text()};
+    LocalLevel level{root.member("folder").text(), root.member("line").text()};
+    if (document.contains("next")) level.next = root.member("next").text();
+    return level;
   } catch (const Error& error) {
     log::warn("{}", error.what());
     return std::nullopt;
@@ -41,7 +44,8 @@ std::optional<LocalLevel> read_record(const fs::path& folder) {
 }
 
 void write_record(const fs::path& folder, const LocalLevel& level) {
-  const nlohmann::json document{{"folder", level.folder.string()}, {"line", level.line}};
+  nlohmann::json document{{"folder", level.folder.string()}, {"line", level.line}};
+  if (!level.next.empty()) document["next"] = level.next;
   write_durably(folder / kRecordName, json_text(document, 1) + "\n");
 }
 
@@ -68,7 +72,11 @@ std::optional<LocalLevel> find_local(const fs::path& out) {
   std::optional<LocalLevel> level = read_record(out);
   // A run's folder that was copied has the record of the one that it is a copy of.
   if (!level || level->folder.filename() != name_of_run(out)) return std::nullopt;
-  return read_record(level->folder) == level ? level : std::nullopt;
+  std::optional<LocalLevel> there = read_record(level->folder);
+  const bool is_on_line =
+      there && there->folder == level->folder &&
+      (there->line == level->line || (!level->next.empty() && there->line == level->next));
+  return is_on_line ? there : std::nullopt;
 }
 
 RunLock lock_local(const fs::path& directory, const fs::path& out) {
@@ -81,11 +89,19 @@ RunLock lock_local(const fs::path& directory, const fs::path& out) {
   return RunLock(folder, {.what = kKey, .remedy = "wait for it or stop it"});
 }
 
-void take_local(const fs::path& directory, const fs::path& out, LocalStart start) {
+std::string line_of(const fs::path& directory, const fs::path& out, LocalStart start,
+                    bool has_all) {
+  const std::optional<LocalLevel> found = find_local(out);
+  const bool stays = found && found->folder == local_folder(directory, out) && has_all;
+  return stays && start == LocalStart::kGoesOn ? found->line : random_line();
+}
+
+void take_local(const fs::path& directory, const fs::path& out, LocalStart start,
+                const std::string& line) {
   const fs::path folder = local_folder(directory, out);
   const std::optional<LocalLevel> found = find_local(out);
   const bool is_ours = found && found->folder == folder && start != LocalStart::kAnew;
-  if (is_ours && start == LocalStart::kGoesOn) return;
+  if (is_ours && found->line == line) return;
   const fs::path checkpoints = folder / kCheckpointsName;
   std::error_code cause;
   if (!is_ours && fs::exists(checkpoints, cause)) {
@@ -94,9 +110,18 @@ void take_local(const fs::path& directory, const fs::path& out, LocalStart start
     expect(!cause, "{}: cannot remove: {}; remove it by hand", checkpoints.string(),
            cause.message());
   }
-  const LocalLevel level{folder, random_line()};
-  write_record(folder, level);
-  write_record(out, level);
+  write_record(folder, {folder, line});
+}
+
+void announce_local(const fs::path& directory, const fs::path& out, const std::string& line) {
+  const std::optional<LocalLevel> before = find_local(out);
+  if (!before || before->line == line) return;
+  write_record(out, {local_folder(directory, out), before->line, line});
+}
+
+void note_local(const fs::path& directory, const fs::path& out, const std::string& line) {
+  const LocalLevel level{local_folder(directory, out), line};
+  if (read_record(out) != level) write_record(out, level);
 }
 
 void leave_unseen_local(const fs::path& out) {
@@ -108,11 +133,33 @@ void leave_unseen_local(const fs::path& out) {
   if (was_there) sync_directory(out);
 }
 
-CheckpointLevels::CheckpointLevels(const fs::path& out, bool with_local, std::string without)
-    : shared_(out, {}, without) {
-  if (!with_local) return;
+CheckpointLevels::CheckpointLevels(const fs::path& out, std::optional<std::set<Index>> local_steps,
+                                   std::string without)
+    : shared_(out, {}, without), local_steps_(std::move(local_steps)) {
+  if (local_steps_ && local_steps_->empty()) return;
   if (const std::optional<LocalLevel> level = find_local(out))
     local_.emplace(level->folder, Retention(), std::move(without));
+}
+
+bool CheckpointLevels::looks_at(Index step, const fs::path& folder) const {
+  if (local_steps_) return local_steps_->contains(step);
+  try {
+    return read_manifest(folder).parts == 1;
+  } catch (const Error&) {
+    // What is wrong with it concerns those who take it.
+    return true;
+  }
+}
+
+/// The last one of the first level, of those that are looked at. Of several ranks not what a link
+/// names: a node that was killed may not have moved it yet.
+std::optional<CheckpointLevels::Found> CheckpointLevels::last_local() const {
+  std::optional<Found> last;
+  if (!local_steps_) last = last_of(*local_);
+  if (!local_steps_ && (!last || looks_at(last->step, last->folder))) return last;
+  for (const Found& each : all())
+    if (each.is_local && (!last || each.step < last->step)) return each;
+  return std::nullopt;
 }
 
 std::optional<CheckpointLevels::Found> CheckpointLevels::last_of(
@@ -127,7 +174,7 @@ std::optional<CheckpointLevels::Found> CheckpointLevels::last_of(
 std::optional<CheckpointLevels::Found> CheckpointLevels::last() const {
   std::optional<Found> near;
   try {
-    if (local_) near = last_of(*local_);
+    if (local_) near = last_local();
   } catch (const Error& error) {
     log::warn("{}", error.what());
   }
@@ -145,10 +192,11 @@ std::optional<CheckpointLevels::Found> CheckpointLevels::last() const {
 std::vector<CheckpointLevels::Found> CheckpointLevels::all() const {
   std::vector<Found> found;
   const auto add = [&](const CheckpointStore& store) {
+    const bool is_local = &store == local();
     for (const Index step : store.steps())
-      found.push_back({.step = step,
-                       .is_local = &store == local(),
-                       .folder = store.resolve(std::to_string(step))});
+      if (const fs::path folder = store.resolve(std::to_string(step));
+          !is_local || looks_at(step, folder))
+        found.push_back({.step = step, .is_local = is_local, .folder = folder});
   };
   try {
     if (local_) add(*local_);
@@ -171,7 +219,8 @@ fs::path CheckpointLevels::resolve(const std::string& selector) const {
   for (const Found& each : all())
     if (std::to_string(each.step) == selector) return each.folder;
   for (const CheckpointStore::Aside& each : local_->aside())
-    if (std::to_string(each.step) == selector) return each.folder;
+    if (std::to_string(each.step) == selector && looks_at(each.step, each.folder))
+      return each.folder;
   return shared_.resolve(selector);
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,15 @@
 
 namespace dos::io {
 
-/// The first level of a run's checkpoints: a folder on a disk of the node, for one run alone, which
-/// holds them as the run's own folder does. OUT/local.json says where it is, and on which line of
-/// steps its checkpoints lie; a file of the same content in the folder says that they do. So what
-/// lies on a node that the run has left, and gone back or begun anew elsewhere, is not taken for
-/// the run's.
+/// The first level of a run's checkpoints: a folder on a disk of each node, for one run alone,
+/// which holds them as the run's own folder does, or of each the part that the node's ranks have
+/// written. OUT/local.json says where it is, and on which line of steps its checkpoints lie; a file
+/// of the same content in the folder says that they do. So what lies on a node that the run has
+/// left, and gone back or begun anew elsewhere, is not taken for the run's.
 struct LocalLevel {
   std::filesystem::path folder;
   std::string line;
+  std::string next{};  ///< in OUT, while nodes go over to another line: that; else ""
 
   bool operator==(const LocalLevel&) const = default;
 };
@@ -38,25 +40,39 @@ enum class LocalStart {
   kGoesBack,  ///< behind an earlier one
 };
 
-/// Creates and locks local_folder(), for one process of the run. Throws Error naming
+/// Creates and locks local_folder(), for one process of the node. Throws Error naming
 /// train.checkpoint_local when the folder cannot be made, or another process has it.
 RunLock lock_local(const std::filesystem::path& directory, const std::filesystem::path& out);
 
-/// Makes the folder the run's: removes what is there of another line, and says in `out` that it is.
-/// Pre: this process has locked it. Throws Error.
+/// The line on which a run's checkpoints lie from now on, in local_folder() of each node: that of
+/// before where the run goes on and `has_all`, each node has the folder; else a new one.
+std::string line_of(const std::filesystem::path& directory, const std::filesystem::path& out,
+                    LocalStart start, bool has_all = true);
+
+/// Makes the folder of this node the run's, with that line_of(): removes what is there of another,
+/// or of a run that begins anew. Pre: this process has locked it. Throws Error.
 void take_local(const std::filesystem::path& directory, const std::filesystem::path& out,
-                LocalStart start);
+                LocalStart start, const std::string& line);
+
+/// Says in `out` that nodes are about to take their folders: until note_local() says that they
+/// have, what is on either line is the run's. Throw Error.
+void announce_local(const std::filesystem::path& directory, const std::filesystem::path& out,
+                    const std::string& line);
+void note_local(const std::filesystem::path& directory, const std::filesystem::path& out,
+                const std::string& line);
 
 /// A run that has no first level from now on, and does not see the one it had, leaves it: what it
 /// holds, on another node, is not on the way of the run any more. Throws Error.
 void leave_unseen_local(const std::filesystem::path& out);
 
-/// The checkpoints of a run, wherever they are: in its first level, if this process is to look
-/// there and there is one, and in its own folder.
+/// The checkpoints of a run, wherever they are: in its first level, if there is one, and in its own
+/// folder.
 class CheckpointLevels {
  public:
-  /// `without` as for CheckpointStore.
-  explicit CheckpointLevels(const std::filesystem::path& out, bool with_local = true,
+  /// `local_steps`: of the first level, those that are looked at; nullopt: those that are whole on
+  /// this node. `without` as for CheckpointStore.
+  explicit CheckpointLevels(const std::filesystem::path& out,
+                            std::optional<std::set<Index>> local_steps = std::nullopt,
                             std::string without = CheckpointStore::kGiveRun);
 
   struct Found {
@@ -83,14 +99,17 @@ class CheckpointLevels {
   [[nodiscard]] bool is_local_alone(const std::filesystem::path& checkpoint) const;
 
   [[nodiscard]] const CheckpointStore& shared() const { return shared_; }
-  /// Null where there is none.
+  /// Null where there is none. With checkpoints that are not looked at.
   [[nodiscard]] const CheckpointStore* local() const { return local_ ? &*local_ : nullptr; }
 
  private:
   [[nodiscard]] std::optional<Found> last_of(const CheckpointStore& store) const;
+  [[nodiscard]] std::optional<Found> last_local() const;
+  [[nodiscard]] bool looks_at(Index step, const std::filesystem::path& folder) const;
 
   CheckpointStore shared_;
   std::optional<CheckpointStore> local_;
+  std::optional<std::set<Index>> local_steps_;
 };
 
 }  // namespace dos::io

@@ -24,12 +24,16 @@ namespace {
 
 using nlohmann::json;
 
-/// Formats since which a manifest has a checksum of its own, and tensors have sums of their pieces.
+/// Formats since which a manifest has a checksum of its own, tensors have sums of their pieces, and
+/// a checkpoint may be in several folders.
 constexpr Index kFirstWithChecksum = 2;
 constexpr Index kFirstWithPieces = 3;
+constexpr Index kFirstWithParts = 4;
 
 constexpr const char* kRemedy = "the checkpoint is damaged: take another one";
 constexpr const char* kHeaderKey = "header";
+constexpr const char* kPartsKey = "parts";
+constexpr const char* kPartKey = "part";
 
 bool fill(const std::vector<PieceSum>& pieces, const TensorSpec& tensor) {
   Index bytes = 0;
@@ -39,6 +43,7 @@ bool fill(const std::vector<PieceSum>& pieces, const TensorSpec& tensor) {
 }
 
 json to_json(const PieceSum& piece) {
+  if (piece.part > 0) return {piece.bytes, piece.crc32c, piece.part};
   return {piece.bytes, piece.crc32c};
 }
 
@@ -67,14 +72,15 @@ std::uint64_t hex_word(const JsonField& field) {
   return *word;
 }
 
-PieceSum parse_piece(const JsonField& field) {
+PieceSum parse_piece(const JsonField& field, Index parts) {
   const std::vector<Index> numbers = field.indices();
-  if (numbers.size() != 2 || numbers[1] > std::numeric_limits<std::uint32_t>::max())
+  const bool has_part = numbers.size() == 3 && numbers[2] < parts;
+  if ((numbers.size() != 2 && !has_part) || numbers[1] > std::numeric_limits<std::uint32_t>::max())
     field.fail("must hold a number of bytes and a sum of 32 bits");
-  return {numbers[0], static_cast<std::uint32_t>(numbers[1])};
+  return {numbers[0], static_cast<std::uint32_t>(numbers[1]), has_part ? numbers[2] : 0};
 }
 
-TensorRecord parse_tensor(const JsonField& field, Index format) {
+TensorRecord parse_tensor(const JsonField& field, Index format, Index parts) {
   const JsonField dtype_field = field.member("dtype");
   const std::optional<FileDType> dtype = parse_file_dtype(dtype_field.text());
   if (!dtype) dtype_field.fail("must be one of " + known_file_dtypes());
@@ -85,17 +91,18 @@ TensorRecord parse_tensor(const JsonField& field, Index format) {
     return tensor;
   }
   const JsonField pieces = field.member("crc32c");
-  for (const JsonField& piece : pieces.elements()) tensor.pieces.push_back(parse_piece(piece));
+  for (const JsonField& piece : pieces.elements())
+    tensor.pieces.push_back(parse_piece(piece, parts));
   if (!fill(tensor.pieces, tensor)) pieces.fail("must fill the tensor");
   return tensor;
 }
 
-FileRecord parse_file(const JsonField& field, Index format) {
+FileRecord parse_file(const JsonField& field, Index format, Index parts) {
   FileRecord file{field.member("name").text(), {}};
   if (!is_plain_name(file.name)) field.member("name").fail("must be a name without '/'");
   for (const JsonField& tensor : field.member("tensors").elements())
-    file.tensors.push_back(parse_tensor(tensor, format));
-  if (field.object().contains(kHeaderKey)) file.header = parse_piece(field.member(kHeaderKey));
+    file.tensors.push_back(parse_tensor(tensor, format, parts));
+  if (field.object().contains(kHeaderKey)) file.header = parse_piece(field.member(kHeaderKey), 1);
   return file;
 }
 
@@ -153,15 +160,8 @@ void expect_header(const SafetensorsFile& file, const PieceSum& expected) {
          file.path().string(), found, expected.crc32c, kRemedy);
 }
 
-}  // namespace
-
-std::uint64_t manifest_checksum(json document) {
-  document.erase(kChecksumKey);
-  const std::string text = document.dump();
-  return checksum_of(std::as_bytes(std::span(text)));
-}
-
-void write_manifest(const std::filesystem::path& folder, const CheckpointManifest& manifest) {
+/// All but the checksum. What is in one folder is written as releases before parts did.
+nlohmann::ordered_json document_of(const CheckpointManifest& manifest) {
   require(manifest.step >= 0 && manifest.samples_consumed >= 0, "counts are not negative");
   require(manifest.architecture.is_object(), "the architecture is a JSON object");
   json loss;
@@ -171,7 +171,9 @@ void write_manifest(const std::filesystem::path& folder, const CheckpointManifes
   }
   json files = json::array();
   for (const FileRecord& file : manifest.files) files.push_back(to_json(file));
-  nlohmann::ordered_json document{{"format", kManifestFormat},
+  require(0 <= manifest.part && manifest.part < manifest.parts, "a part is one of those there are");
+  const bool has_parts = manifest.parts > 1;
+  nlohmann::ordered_json document{{"format", has_parts ? kFirstWithParts : kFirstWithPieces},
                                   {"step", manifest.step},
                                   {"seed", manifest.seed},
                                   {"samples_consumed", manifest.samples_consumed},
@@ -182,6 +184,80 @@ void write_manifest(const std::filesystem::path& folder, const CheckpointManifes
                                   {"runs", manifest.runs},
                                   {"architecture", manifest.architecture},
                                   {"files", std::move(files)}};
+  if (has_parts) {
+    document[kPartsKey] = manifest.parts;
+    document[kPartKey] = manifest.part;
+  }
+  return document;
+}
+
+/// What `document` says, which `place` holds.
+CheckpointManifest parse_document(const json& document, const std::string& place) {
+  const JsonField root(document, place, kRemedy);
+  const Index format = root.member("format").index();
+  if (format < 1 || format > kManifestFormat) fail_of_format(document, format, place);
+  CheckpointManifest manifest;
+  manifest.step = root.member("step").index();
+  manifest.seed = root.member("seed").word();
+  manifest.samples_consumed = root.member("samples_consumed").index();
+  const JsonField loss = root.member("best_validation_loss");
+  if (!loss.value().is_null()) manifest.best_validation_loss = loss.number();
+  manifest.configuration = root.member("configuration").value();
+  manifest.tokenizer = root.member("tokenizer").value();
+  if (format > 1) manifest.data = root.member("data").value();
+  manifest.runs = document.value("runs", json());
+  manifest.architecture = root.member("architecture").object();
+  if (format >= kFirstWithParts) {
+    manifest.parts = root.member(kPartsKey).index();
+    manifest.part = root.member(kPartKey).index();
+    if (manifest.part >= manifest.parts)
+      root.member(kPartKey).fail("must be less than the number of parts");
+  }
+  for (const JsonField& file : root.member("files").elements())
+    manifest.files.push_back(parse_file(file, format, manifest.parts));
+  return manifest;
+}
+
+}  // namespace
+
+std::uint64_t identity_of(const CheckpointManifest& manifest) {
+  json document = document_of(manifest);
+  document.erase(kPartKey);
+  return manifest_checksum(std::move(document));
+}
+
+CheckpointManifest in_one_folder(CheckpointManifest manifest) {
+  manifest.parts = 1;
+  manifest.part = 0;
+  for (FileRecord& file : manifest.files)
+    for (TensorRecord& tensor : file.tensors)
+      for (PieceSum& piece : tensor.pieces) piece.part = 0;
+  return manifest;
+}
+
+bool has_pieces_here(const FileRecord& file, const CheckpointManifest& manifest) {
+  const auto is_here = [&](const PieceSum& piece) { return piece.part == manifest.part; };
+  return manifest.parts == 1 || std::ranges::any_of(file.tensors, [&](const TensorRecord& tensor) {
+           return std::ranges::any_of(tensor.pieces, is_here);
+         });
+}
+
+std::string to_text(const CheckpointManifest& manifest) {
+  return document_of(manifest).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+CheckpointManifest parse_manifest(const std::string& text, const std::string& place) {
+  return parse_document(parse_json_object(text, place, kRemedy), place);
+}
+
+std::uint64_t manifest_checksum(json document) {
+  document.erase(kChecksumKey);
+  const std::string text = document.dump();
+  return checksum_of(std::as_bytes(std::span(text)));
+}
+
+void write_manifest(const std::filesystem::path& folder, const CheckpointManifest& manifest) {
+  nlohmann::ordered_json document = document_of(manifest);
   const std::filesystem::path path = folder / kManifestName;
   std::string text;
   try {
@@ -203,23 +279,8 @@ CheckpointManifest read_manifest(const std::filesystem::path& folder) {
   expect(is_there, "{}: missing; '{}' is no complete checkpoint, name another", path.string(),
          folder.string());
   const json document = read_json_object(path, kRemedy);
-  const JsonField root(document, path.string(), kRemedy);
-  const Index format = root.member("format").index();
-  if (format < 1 || format > kManifestFormat) fail_of_format(document, format, path.string());
-  CheckpointManifest manifest;
-  manifest.step = root.member("step").index();
-  manifest.seed = root.member("seed").word();
-  manifest.samples_consumed = root.member("samples_consumed").index();
-  const JsonField loss = root.member("best_validation_loss");
-  if (!loss.value().is_null()) manifest.best_validation_loss = loss.number();
-  manifest.configuration = root.member("configuration").value();
-  manifest.tokenizer = root.member("tokenizer").value();
-  if (format > 1) manifest.data = root.member("data").value();
-  manifest.runs = document.value("runs", json());
-  manifest.architecture = root.member("architecture").object();
-  for (const JsonField& file : root.member("files").elements())
-    manifest.files.push_back(parse_file(file, format));
-  expect_intact(document, format, path.string());
+  CheckpointManifest manifest = parse_document(document, path.string());
+  expect_intact(document, document.at("format").get<Index>(), path.string());
   expect_folder_of(manifest.step, folder, path.string());
   return manifest;
 }

@@ -20,6 +20,7 @@ namespace dos::io {
 struct PieceSum {
   Index bytes = 0;
   std::uint32_t crc32c = 0;
+  Index part = 0;  ///< of the checkpoint, that has them
 
   bool operator==(const PieceSum&) const = default;
 };
@@ -57,6 +58,11 @@ struct CheckpointManifest {
   nlohmann::json runs{};  ///< that it comes of; null in older ones
   nlohmann::json architecture = nlohmann::json::object();
   std::vector<FileRecord> files{};
+  /// Folders that hold it together, on the disks of as many nodes, and which of them this is: a
+  /// file has all bytes of its pieces of this part, and holes elsewhere, or is not there if it has
+  /// none of the part.
+  Index parts = 1;
+  Index part = 0;
 
   bool operator==(const CheckpointManifest&) const = default;
 };
@@ -67,7 +73,7 @@ class NewerFormat : public Error {
   using Error::Error;
 };
 
-inline constexpr Index kManifestFormat = 3;
+inline constexpr Index kManifestFormat = 4;
 inline constexpr const char* kManifestName = "manifest.json";
 
 /// The checksum of a manifest's content, whatever its spaces, line ends and order of keys: xxh3 of
@@ -75,9 +81,24 @@ inline constexpr const char* kManifestName = "manifest.json";
 /// exception for text that is not UTF-8.
 std::uint64_t manifest_checksum(nlohmann::json document);
 
+/// What the manifests of all parts of a checkpoint have in common, and no other checkpoint's: a
+/// checksum of all but which part it is.
+std::uint64_t identity_of(const CheckpointManifest& manifest);
+
+/// Of the checkpoint that has all of its bytes in one folder.
+CheckpointManifest in_one_folder(CheckpointManifest manifest);
+
+/// Whether pieces of the file are in the part of the checkpoint that the manifest is of.
+bool has_pieces_here(const FileRecord& file, const CheckpointManifest& manifest);
+
+/// As bytes for another rank, and back. Throws Error as read_manifest(), with `place` for the path.
+std::string to_text(const CheckpointManifest& manifest);
+CheckpointManifest parse_manifest(const std::string& text, const std::string& place);
+
 /// Writes FOLDER/manifest.json durably, with its checksum in "xxh3". Pre: pieces fill their
 /// tensors, step and samples are not negative, the loss is finite, the architecture is an object,
-/// file names are plain names. Throws Error when it cannot be written.
+/// file names are plain names, and parts are among those that there are. Throws Error when it
+/// cannot be written.
 void write_manifest(const std::filesystem::path& folder, const CheckpointManifest& manifest);
 
 /// Reads FOLDER/manifest.json. Throws Error "FILE: field 'a.b': what; remedy" when it is missing,

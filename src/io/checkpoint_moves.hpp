@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
+
+#include "base/log.hpp"
 
 namespace dos::io {
 
@@ -25,5 +28,15 @@ void point_link(const std::filesystem::path& link, const std::string& target);
 
 /// Removes a link, and flushes its folder.
 void remove_link(const std::filesystem::path& link);
+
+/// Does what may be left for another time.
+template <class Work>
+void warn_of(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    log::warn("{}", error.what());
+  }
+}
 
 }  // namespace dos::io

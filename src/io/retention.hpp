@@ -17,6 +17,10 @@ struct Retention {
   double every_hours;  ///< and of the others one in so many hours; 0: none
 };
 
+/// Of a checkpoint of which each of several nodes has a part, the newest so many at least: where
+/// nodes are killed their newest may differ by one step, and then all have the one before.
+inline constexpr Index kLeastParts = 2;
+
 /// A checkpoint, as the rule sees it.
 struct CheckpointAge {
   Index step = 0;

@@ -28,17 +28,20 @@
 #include "fit/memory_advice.hpp"
 #include "fit/spare_memory.hpp"
 #include "io/checkpoint_levels.hpp"
+#include "launch/checkpoint_parts.hpp"
 #include "launch/dataset_check.hpp"
 #include "launch/device_watch.hpp"
 #include "launch/explain.hpp"
 #include "launch/handshake.hpp"
 #include "launch/launch_report.hpp"
+#include "launch/local_folders.hpp"
 #include "launch/message_memory.hpp"
 #include "launch/output_folder.hpp"
 #include "launch/preparation.hpp"
 #include "launch/rank_place.hpp"
 #include "launch/rank_weights.hpp"
 #include "launch/run_room.hpp"
+#include "launch/start_state.hpp"
 #include "launch/tracing.hpp"
 #include "platform/blas.hpp"
 #include "ranks/exchange_watch.hpp"
@@ -169,36 +172,6 @@ std::unique_ptr<DeviceWatch> start_device_watch(const LaunchOptions& options,
       [exchange](const std::string& why) { end_stalled_run(why, exchange); });
 }
 
-/// Goes on from the checkpoint, or, with --resume auto, from the newest before it that is intact.
-void resume(train::Trainer& trainer, const LaunchOptions& options, bool says,
-            std::optional<train::CheckpointReader>& checkpoint) {
-  while (true) {
-    try {
-      const train::CheckpointRead read = trainer.resume(*checkpoint);
-      if (says) report_resumed(*checkpoint, read);
-      return;
-    } catch (const Error& error) {
-      // The same on all ranks.
-      std::optional<train::CheckpointReader> older;
-      if (options.resume == "auto") older = find_older_checkpoint(options, checkpoint->folder());
-      if (!older) throw;
-      if (says)
-        log::warn("{}; going back to the checkpoint of step {}", error.what(),
-                  older->manifest().step);
-      checkpoint = std::move(older);
-    }
-  }
-}
-
-void start(train::Trainer& trainer, const LaunchOptions& options, Preparation& prepared) {
-  if (prepared.checkpoint)
-    resume(trainer, options, prepared.run.share.rank == 0, prepared.checkpoint);
-  else if (!prepared.weights.empty())
-    trainer.start_from(prepared.weights);
-  else
-    trainer.start_fresh();
-}
-
 /// What the output folder says of the run before its first step.
 void write_description(const LaunchOptions& options, const RankPlace& place,
                        const rt::Session& session, const Preparation& prepared) {
@@ -230,7 +203,7 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
   models::prepare_gpus(run.model, run.config.run_shape(room.lane_workers()));
   const nlohmann::json tokenizer = train::describe_tokenizer(prepared.sources);
   const nlohmann::json identity = train::describe_data(prepared.sources);
-  std::unique_ptr<io::RunLock> local_lock;
+  LocalFolders local;
   // Lives longer than the trainer, whose destructor waits for all tasks.
   const auto watch = start_device_watch(options, exchange, run, session, room);
   train::Trainer trainer(session, {.run = run,
@@ -245,18 +218,18 @@ void train(const LaunchOptions& options, const Company& company, Preparation pre
                                    .releases_activations = fit::needs_dead_activations(run, room)});
   trainer.set_recorder(recorder.get());
   try {
-    start(trainer, options, prepared);
+    start(trainer, options, exchange, prepared);
     const bool writes = run.share.rank == 0;
+    if (writes) claim_output(options, prepared.checkpoint, prepared.lock);
+    local = lock_local_folders(options, run.config, exchange);
+    expect_place_for_checkpoints(options, run, local);
     if (writes) {
-      claim_output(options, prepared.checkpoint, prepared.lock);
-      local_lock = lock_local_folder(options, run.config);
-      expect_place_for_checkpoints(options, run);
       write_description(options, place, session, prepared);
       report_start(run, session, memory);
     }
-    if (exchange != nullptr) expect_shared_folders(options, run.config, *exchange);
-    if (writes) take_local_folder(options, run.config, prepared.checkpoint);
-    const train::TrainResult result = trainer.run(prepared.lock.get());
+    if (exchange != nullptr) expect_shared_output(options, *exchange);
+    take_local_folders(options, run.config, prepared.checkpoint, local, exchange);
+    const train::TrainResult result = trainer.run(prepared.lock.get(), local.nodes);
     if (writes && exchange != nullptr) report_messages(*exchange);
     messages.reset();
     if (recorder) finish_trace(*recorder, traced);
@@ -335,7 +308,8 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   const bool is_done =
       prepared.checkpoint && prepared.checkpoint->manifest().step >= config.last_step();
   // What a run was killed before it had copied is brought to its folder.
-  if (is_done && !io::CheckpointLevels(options.out).is_local_alone(prepared.checkpoint->folder())) {
+  const io::CheckpointLevels levels(options.out, options.local_steps);
+  if (is_done && !levels.is_local_alone(prepared.checkpoint->folder())) {
     if (prints)
       streams::print("step {} is done already: raise train.steps or train.stop_after to go on\n",
                      prepared.checkpoint->manifest().step);
@@ -346,7 +320,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
 
 void launch_together(LaunchOptions options, const RankPlace& place, ranks::Exchange& exchange) {
   options.out = ranks::gather_texts(exchange, options.out.string()).front();
-  options.reads_local = all_see_local(options, exchange);
+  options.local_steps = agree_on_local_steps(options, exchange);
   Preparation prepared = prepare_together(options, exchange);
   const config::TrainConfig& config = prepared.run.config;
   const std::vector<double> weights =

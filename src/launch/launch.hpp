@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,11 +24,13 @@ struct LaunchOptions {
   bool dry_run = false;
   bool explain = false;  ///< print at the end what the scheduler planned and did
   bool quiet = false;
-  bool verify = false;             ///< read all of the data before the start
-  bool new_data = false;           ///< go on with another data set than the checkpoint's
-  std::filesystem::path trace;     ///< folder of the trace; "": none
-  std::string trace_steps;         ///< "A:B"; "": all
-  bool reads_local = true;         ///< a checkpoint may be taken from train.checkpoint_local
+  bool verify = false;          ///< read all of the data before the start
+  bool new_data = false;        ///< go on with another data set than the checkpoint's
+  std::filesystem::path trace;  ///< folder of the trace; "": none
+  std::string trace_steps;      ///< "A:B"; "": all
+  /// Those that may be taken from train.checkpoint_local, of several ranks; nullopt: one rank,
+  /// which sees for itself.
+  std::optional<std::set<Index>> local_steps{};
   std::filesystem::path machines;  ///< folder of what calibrate measured, for dist.weights = auto
 };
 

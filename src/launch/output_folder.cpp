@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/durable_folder.hpp"
@@ -21,23 +19,13 @@
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "io/run_folder.hpp"
+#include "launch/look_for.hpp"
 #include "optim/rules.hpp"
 #include "ranks/agreed_error.hpp"
 #include "ranks/gather.hpp"
 
 namespace dos::launch {
 namespace {
-
-/// Who has locked the run's folder in train.checkpoint_local, as far as this rank sees; "" without
-/// the key, or the folder.
-std::string lock_text(const std::string& local, const std::filesystem::path& out) {
-  if (local.empty()) return "";
-  try {
-    return read_text(io::local_folder(local, out) / io::kLockName);
-  } catch (const Error&) {
-    return "";
-  }
-}
 
 /// For checkpoints of so many bytes in ROOT/checkpoints.
 void expect_place(const char* key, const std::filesystem::path& root, Index bytes) {
@@ -101,16 +89,19 @@ void claim_output(const LaunchOptions& options,
   expect_unused_output(options, checkpoint);
 }
 
-void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run& run) {
+void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run& run,
+                                  const LocalFolders& local) {
   const Index trained = run.layout.trained_count() * size_of(DType::kF32);
   const Index frozen = (run.layout.parameter_count() - run.layout.trained_count()) *
                        size_of(run.config.parameter_types().working);
   const Index states = trained * std::ssize(optim::find_rule(run.config.optim.rule).info->states);
-  const std::string& local = run.config.train.checkpoint_local;
-  if (!local.empty())
-    expect_place("train.checkpoint_local", io::local_folder(local, options.out),
-                 trained + frozen + states);
-  expect_place("--out", options.out, trained + frozen + states);
+  const Index all = trained + frozen + states;
+  if (local.lock)
+    expect_place("train.checkpoint_local",
+                 io::local_folder(run.config.train.checkpoint_local, options.out),
+                 all / local.nodes.count());
+  if (run.share.rank != 0) return;
+  expect_place("--out", options.out, all);
   rlimit limit{};
   const auto largest = static_cast<rlim_t>(std::max({trained, frozen, states}));
   // Of states on disks each subgroup has a file.
@@ -123,52 +114,19 @@ void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run
         format_bytes(static_cast<Index>(largest)));
 }
 
-std::unique_ptr<io::RunLock> lock_local_folder(const LaunchOptions& options,
-                                               const config::TrainConfig& config) {
-  if (config.train.checkpoint_local.empty()) return nullptr;
-  return std::make_unique<io::RunLock>(io::lock_local(config.train.checkpoint_local, options.out));
-}
-
-void take_local_folder(const LaunchOptions& options, const config::TrainConfig& config,
-                       const std::optional<train::CheckpointReader>& checkpoint) {
-  if (config.train.checkpoint_local.empty()) return io::leave_unseen_local(options.out);
-  const io::CheckpointLevels levels(options.out);
-  io::LocalStart start = io::LocalStart::kAnew;
-  if (checkpoint && levels.owns(checkpoint->folder())) {
-    const std::vector<io::CheckpointLevels::Found> all = levels.all();
-    const bool is_newest = all.empty() || all.front().step <= checkpoint->manifest().step;
-    const bool goes_on = is_newest && !io::CheckpointStore::is_aside(checkpoint->folder());
-    start = goes_on ? io::LocalStart::kGoesOn : io::LocalStart::kGoesBack;
-  }
-  io::take_local(config.train.checkpoint_local, options.out, start);
-}
-
-void expect_shared_folders(const LaunchOptions& options, const config::TrainConfig& config,
-                           ranks::Exchange& exchange) {
-  // Network file systems show a new file to other nodes after seconds.
-  constexpr int kLooks = 50;
-  constexpr std::chrono::milliseconds kPause{100};
-  const std::string& local = config.train.checkpoint_local;
-  const auto lock = [&] { return lock_text(local, options.out); };
-  const std::string wanted = ranks::gather_texts(exchange, lock()).front();
-  std::string unseen;
-  for (int look = 0; look == 0 || (look < kLooks && !unseen.empty()); ++look) {
-    if (look > 0) std::this_thread::sleep_for(kPause);
-    std::error_code ignored;
-    unseen.clear();
-    if (!std::filesystem::exists(options.out / io::kRunInfo, ignored))
-      unseen = "--out " + options.out.string();
-    else if (lock() != wanted)
-      unseen = "train.checkpoint_local = " + local;
-  }
-  const std::vector<std::string> blind = ranks::gather_texts(exchange, unseen);
+void expect_shared_output(const LaunchOptions& options, ranks::Exchange& exchange) {
+  std::error_code ignored;
+  // Rank 0 has written it.
+  static_cast<void>(ranks::gather_texts(exchange, ""));
+  const bool sees_it =
+      look_for([&] { return std::filesystem::exists(options.out / io::kRunInfo, ignored); });
+  const std::vector<std::string> blind = ranks::gather_texts(exchange, sees_it ? "" : "blind");
   for (std::size_t rank = 0; rank < blind.size(); ++rank)
     if (!blind[rank].empty())
       throw ranks::AgreedError(fmt::format(
-          "{}: rank {} does not see what rank 0 has written there, and each rank writes its part "
-          "of a checkpoint: name a folder of a file system that all nodes share{}",
-          blind[rank], rank,
-          blind[rank].starts_with("--out") ? "" : ", or run on one node, or leave the key empty"));
+          "--out {}: rank {} does not see what rank 0 has written there, and each rank writes its "
+          "part of a checkpoint: name a folder of a file system that all nodes share",
+          options.out.string(), rank));
 }
 
 }  // namespace dos::launch

@@ -81,7 +81,7 @@ std::filesystem::path named_plainly(const std::filesystem::path& folder) {
 /// The checkpoint to continue from, if any. "auto" takes the last one if there is one.
 std::optional<train::CheckpointReader> find_checkpoint(const LaunchOptions& options) {
   if (!options.resume) return std::nullopt;
-  const io::CheckpointLevels levels(options.out, options.reads_local,
+  const io::CheckpointLevels levels(options.out, options.local_steps,
                                     "start afresh with --resume auto, or name another --out");
   if (*options.resume != "auto")
     return train::CheckpointReader(named_plainly(levels.resolve(*options.resume)));
@@ -157,7 +157,7 @@ std::optional<train::CheckpointReader> find_older_checkpoint(
     const LaunchOptions& options, const std::filesystem::path& checkpoint) {
   const std::optional<Index> step = io::CheckpointStore::step_of_folder(checkpoint);
   if (!step) return std::nullopt;
-  const io::CheckpointLevels levels(options.out, options.reads_local);
+  const io::CheckpointLevels levels(options.out, options.local_steps);
   const bool was_local = levels.local() != nullptr && levels.local()->owns(checkpoint);
   return newest_intact(levels, [&](const io::CheckpointLevels::Found& each) {
     return each.step < *step || (each.step == *step && was_local && !each.is_local);
@@ -205,13 +205,6 @@ Preparation prepare(const LaunchOptions& options, Index ranks) {
           std::move(sources),
           std::move(tokenizer),
           takes_weights ? hf::SideFiles(options.init_from) : hf::SideFiles()};
-}
-
-bool all_see_local(const LaunchOptions& options, ranks::Exchange& exchange) {
-  const std::optional<io::LocalLevel> mine = io::find_local(options.out);
-  const std::vector<std::string> lines =
-      ranks::gather_texts(exchange, mine ? mine->line : std::string());
-  return std::ranges::all_of(lines, [&](const std::string& line) { return line == lines.front(); });
 }
 
 Preparation prepare_together(const LaunchOptions& options, ranks::Exchange& exchange) {

@@ -37,9 +37,6 @@ std::optional<train::CheckpointReader> find_older_checkpoint(
 /// Reads and checks what the options name, for a run on `ranks` ranks. Throws Error.
 Preparation prepare(const LaunchOptions& options, Index ranks);
 
-/// Whether each rank finds the same first level of the run's checkpoints, or none. Collective.
-bool all_see_local(const LaunchOptions& options, ranks::Exchange& exchange);
-
 /// Locks the output folder on rank 0 and prepares on every rank; throws ranks::AgreedError on all
 /// when one fails, or they differ.
 Preparation prepare_together(const LaunchOptions& options, ranks::Exchange& exchange);

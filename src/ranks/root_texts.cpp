@@ -23,15 +23,32 @@ MessageName behind(MessageName name) {
 
 }  // namespace
 
+// Those at the same time differ in their numbers, of which there are as many as ranks.
+static_assert(RootTexts::kMostConversations <= 2);
+static_assert(RootTexts::kCallsOfConversation * kRoundsOfText <= Tags::kLeastRounds);
+
 RootTexts::RootTexts(Exchange* exchange, Index conversation)
     : exchange_(exchange),
-      next_from_root_(conversation * kCallsOfConversation * kRoundsOfText),
-      next_to_root_(next_from_root_) {}
+      kind_(Kind::kCheckpoint),
+      number_(conversation % kMostConversations),
+      next_from_root_(conversation / kMostConversations * kCallsOfConversation * kRoundsOfText),
+      next_to_root_(next_from_root_) {
+  for (Index peer = 1; exchange != nullptr && peer < exchange->ranks(); ++peer)
+    peers_.push_back(peer);
+}
 
-void RootTexts::send(std::string text, Index first_peer, Index last_peer, const MessageName& name) {
+RootTexts::RootTexts(Exchange& exchange, std::vector<Index> peers)
+    : exchange_(&exchange), peers_(std::move(peers)), kind_(Kind::kCopy) {}
+
+/// A name for a text in this direction.
+MessageName RootTexts::next(Index& round) const {
+  return {kind_, number_, std::exchange(round, round + kRoundsOfText)};
+}
+
+void RootTexts::send(std::string text, const std::vector<Index>& peers, const MessageName& name) {
   Index size = std::ssize(text);
   std::vector<Message> messages;
-  for (Index peer = first_peer; peer <= last_peer; ++peer) {
+  for (const Index peer : peers) {
     messages.push_back({Direction::kSend, bytes_of(size), peer, name});
     messages.push_back(
         {Direction::kSend, std::as_writable_bytes(std::span(text)), peer, behind(name)});
@@ -50,24 +67,21 @@ std::string RootTexts::receive(Index peer, const MessageName& first) {
 
 std::string RootTexts::from_root(const std::string& mine) {
   if (exchange_ == nullptr) return mine;
-  const MessageName name{Kind::kCheckpoint, 0, next_from_root_};
-  next_from_root_ += kRoundsOfText;
+  const MessageName name = next(next_from_root_);
   if (!is_root()) return receive(0, name);
-  send(mine, 1, exchange_->ranks() - 1, name);
+  send(mine, peers_, name);
   return mine;
 }
 
 std::vector<std::string> RootTexts::to_root(const std::string& mine) {
   if (exchange_ == nullptr) return {mine};
-  const Index round = next_to_root_;
-  next_to_root_ += kRoundsOfText;
+  const MessageName name = next(next_to_root_);
   if (!is_root()) {
-    send(mine, 0, 0, {Kind::kCheckpoint, exchange_->rank(), round});
+    send(mine, {0}, name);
     return {};
   }
   std::vector<std::string> texts{mine};
-  for (Index peer = 1; peer < exchange_->ranks(); ++peer)
-    texts.push_back(receive(peer, {Kind::kCheckpoint, peer, round}));
+  for (const Index peer : peers_) texts.push_back(receive(peer, name));
   return texts;
 }
 

@@ -9,8 +9,8 @@
 namespace dos::ranks {
 
 const char* name_of(Kind kind) {
-  constexpr std::array<const char*, kKinds> kNames{"beat",      "text", "note", "gradient",
-                                                   "parameter", "sums", "loss", "checkpoint"};
+  constexpr std::array<const char*, kKinds> kNames{
+      "beat", "text", "note", "gradient", "parameter", "sums", "loss", "checkpoint", "copy"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

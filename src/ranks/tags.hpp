@@ -6,10 +6,10 @@
 namespace dos::ranks {
 
 /// What a message between two ranks is.
-enum class Kind { kBeat, kText, kNote, kGradient, kParameter, kSums, kLoss, kCheckpoint };
-inline constexpr Index kKinds = 8;
+enum class Kind { kBeat, kText, kNote, kGradient, kParameter, kSums, kLoss, kCheckpoint, kCopy };
+inline constexpr Index kKinds = 9;
 
-/// "beat", "text", "note", "gradient", "parameter", "sums", "loss", "checkpoint".
+/// "beat", "text", "note", "gradient", "parameter", "sums", "loss", "checkpoint", "copy".
 const char* name_of(Kind kind);
 
 /// Which message: those of a kind are numbered, by subgroup or by rank, and each number has rounds.

@@ -109,30 +109,33 @@ void DirectFile::open_direct(const std::filesystem::path& path, int flags) {
   memory_alignment_ = alignment.memory;
 }
 
-DirectFile DirectFile::create(const std::filesystem::path& path, Index bytes) {
-  require(bytes >= 0, "a file of no negative size");
+DirectFile DirectFile::create(const std::filesystem::path& path, Index bytes, Room room) {
   DirectFile file(path, O_RDWR | O_CREAT | O_TRUNC);
-  file.reserve(bytes);
+  file.set_size(bytes, room);
   return file;
 }
 
-void DirectFile::reserve(Index bytes) {
+void DirectFile::set_size(Index bytes, Room room) {
+  require(bytes >= 0, "a file of no negative size");
   size_ = bytes;
-  if (bytes == 0) return;
+  if (room == Room::kNone || !reserve(0, bytes)) truncate(bytes);
+}
+
+bool DirectFile::reserve(Index offset, Index bytes) const {
+  if (bytes == 0) return true;
   // Not posix_fallocate(): where the file system cannot reserve, that writes every block.
   int status = 0;
-  do status = ::fallocate(buffered_, 0, 0, bytes);
+  do status = ::fallocate(buffered_, 0, offset, bytes);
   while (status != 0 && errno == EINTR);
-  if (status == 0) return;
+  if (status == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS)
     fail_errno(path_.string() + ": cannot reserve its space", errno);
-  truncate(bytes);
+  return false;
 }
 
 DirectFile DirectFile::create_unlinked(const std::filesystem::path& folder, Index bytes) {
-  require(bytes >= 0, "a file of no negative size");
   DirectFile file(folder, O_RDWR | O_TMPFILE);
-  file.reserve(bytes);
+  file.set_size(bytes, Room::kAll);
   return file;
 }
 

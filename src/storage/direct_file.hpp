@@ -13,9 +13,11 @@ namespace dos::storage {
 /// can. Engine (engine.hpp) reads and writes it. Members throw Error naming the path and the cause.
 class DirectFile {
  public:
+  /// Of a new file, what of its space is reserved.
+  enum class Room { kAll, kNone };
   /// Creates a file of `bytes` bytes, or empties one that is there, and reserves its space: a full
   /// disk is known before the first write, where the file system can tell.
-  static DirectFile create(const std::filesystem::path& path, Index bytes);
+  static DirectFile create(const std::filesystem::path& path, Index bytes, Room room = Room::kAll);
   /// Creates one beside `target` that has no name any more when this returns: it goes with the
   /// process, however that ends. Removes those that killed processes were about to rename so.
   static DirectFile create_nameless(const std::filesystem::path& target, Index bytes);
@@ -51,6 +53,9 @@ class DirectFile {
   /// Gives a file of create_unlinked() a name, or one more, on its file system. Pre: it still has
   /// one where it had any.
   void link(const std::filesystem::path& path) const;
+  /// Has the device keep room for some of its bytes. False where its file system cannot. Throws
+  /// Error where there is no room.
+  bool reserve(Index offset, Index bytes) const;
   /// Cuts the file down to its first `bytes` bytes. Pre: nobody uses the others.
   void truncate(Index bytes) const;
 
@@ -62,7 +67,7 @@ class DirectFile {
   DirectFile(std::filesystem::path path, int flags);
   /// Of the file that is open, under the name `path`.
   void open_direct(const std::filesystem::path& path, int flags);
-  void reserve(Index bytes);
+  void set_size(Index bytes, Room room);
 
   std::filesystem::path path_;
   int buffered_ = -1;

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "checkpoint/part_reader.hpp"
 #include "checkpoint/tensor_listing.hpp"
+#include "checkpoint/wanted.hpp"
 #include "optim/optimizer.hpp"
 #include "storage/engine.hpp"
 #include "train/run_info.hpp"
@@ -56,6 +57,12 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder)
 
 shape::ModelConfig CheckpointReader::model() const {
   return model_from_json(manifest_.architecture, (folder_ / io::kManifestName).string());
+}
+
+bool CheckpointReader::is_here(const tensor::ParameterSet& parameters,
+                               const optim::Optimizer& optimizer) const {
+  return checkpoint::are_here(manifest_, checkpoint::model_contents(parameters)) &&
+         checkpoint::are_here(manifest_, checkpoint::optimizer_contents(parameters, optimizer));
 }
 
 void CheckpointReader::expect_seed(Index seed) const {

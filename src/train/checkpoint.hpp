@@ -49,6 +49,9 @@ class CheckpointReader {
   [[nodiscard]] const io::CheckpointManifest& manifest() const { return manifest_; }
   [[nodiscard]] shape::ModelConfig model() const;
 
+  /// Whether all that this rank owns is in the folder, which may hold a part of the checkpoint.
+  [[nodiscard]] bool is_here(const tensor::ParameterSet& parameters,
+                             const optim::Optimizer& optimizer) const;
   /// Throws Error unless the checkpoint was made with this train.seed.
   void expect_seed(Index seed) const;
   /// Throws Error unless the manifest lists each of the parameters: a damaged shape is found before

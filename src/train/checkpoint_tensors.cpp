@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/bf16.hpp"
+#include "base/error.hpp"
 #include "checkpoint/tensor_listing.hpp"
 #include "io/tensor_slice.hpp"
 #include "shape/cutter.hpp"
@@ -128,6 +129,10 @@ CheckpointTensors::CheckpointTensors(const CheckpointReader& checkpoint,
   std::set<std::string_view> names;
   for (const shape::ParameterSpec& spec : parameters) names.insert(spec.name);
   const io::CheckpointManifest& manifest = checkpoint.manifest();
+  expect(manifest.parts == 1,
+         "{}: is part {} of {} of a checkpoint, on the disks of as many nodes: take one of the "
+         "run's folder",
+         checkpoint.folder().string(), manifest.part + 1, manifest.parts);
   std::map<const io::FileRecord*, const io::SafetensorsFile*> by_record;
   for (const io::FileRecord& record : manifest.files) {
     if (!has_any(record, names)) continue;

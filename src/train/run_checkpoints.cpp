@@ -24,6 +24,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
       exchange_(inputs.exchange),
       out_(inputs.out),
       writes_(inputs.writes),
+      make_storage_(inputs.storage),
       description_(inputs.description),
       store_(out_, {config_.train.keep, config_.train.keep_every_hours}),
       engine_({}, inputs.storage()),
@@ -35,18 +36,15 @@ RunCheckpoints::RunCheckpoints(const CheckpointInputs& inputs,
                .disks = states_.away()},
               parameters, optimizer) {
   if (config_.train.checkpoint_local.empty()) return;
-  local_.emplace(io::local_folder(config_.train.checkpoint_local, out_), config_.train.keep);
-  if (!writes_) return;
-  copier_ = std::make_unique<checkpoint::Copier>(*local_, store_, inputs.storage(),
-                                                 config_.train.checkpoint_copy_rate * 1e6);
+  local_.emplace(io::local_folder(config_.train.checkpoint_local, out_),
+                 io::Retention(config_.train.keep));
 }
 
 void RunCheckpoints::set_recorder(trace::Recorder* recorder) {
   if (recorder != nullptr) storage_trace_.emplace(*recorder);
   engine_.observe(recorder != nullptr ? &*storage_trace_ : nullptr);
-  if (copier_ == nullptr) return;
   if (recorder != nullptr) copies_trace_.emplace(*recorder);
-  copier_->observe(recorder != nullptr ? &*copies_trace_ : nullptr);
+  if (copier_ != nullptr) copier_->observe(recorder != nullptr ? &*copies_trace_ : nullptr);
 }
 
 void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
@@ -60,21 +58,36 @@ void RunCheckpoints::continue_from(const std::filesystem::path& checkpoint,
   if (is_local || store_.owns(checkpoint)) newest_ = manifest.step;
 }
 
-void RunCheckpoints::start(Index step, io::RunLock* lock) {
+void RunCheckpoints::start_local() {
+  if (nodes_.are_several())
+    local_.emplace(io::local_folder(config_.train.checkpoint_local, out_),
+                   io::Retention(std::max(config_.train.keep, io::kLeastParts)));
+  const Index rank = exchange_ == nullptr ? 0 : exchange_->rank();
+  if (!nodes_.leads(rank)) return;
+  std::optional<ranks::RootTexts> parts;
+  if (nodes_.are_several()) parts.emplace(*exchange_, nodes_.other_leaders());
+  copier_ = std::make_unique<checkpoint::Copier>(
+      *local_, store_, make_storage_(),
+      config_.train.checkpoint_copy_rate * 1e6 / static_cast<double>(nodes_.count()),
+      std::move(parts));
+  if (copies_trace_) copier_->observe(&*copies_trace_);
+}
+
+void RunCheckpoints::start(Index step, io::RunLock* lock, checkpoint::NodeFolders nodes) {
+  nodes_ = std::move(nodes);
+  if (local_) start_local();
   store_.set_lock(lock);
   description_.runs = with_new_run(std::move(description_.runs), step);
   writer_.forget();
   agree_on_taken_files();
-  if (writes_) {
-    const auto keep = [&](io::CheckpointStore& store) {
-      store.stay();
-      // Files of states on disks have other ways, and need the room.
-      if (config_.disks().empty()) store.recycle();
-    };
-    keep(store_);
-    if (local_) keep(*local_);
-    go_on_from(step);
-  }
+  const auto keep = [&](io::CheckpointStore& store) {
+    store.stay();
+    // Files of states on disks have other ways, and need the room.
+    if (config_.disks().empty()) store.recycle();
+  };
+  if (writes_) keep(store_);
+  if (copier_) keep(*local_);
+  go_on_from(step);
   constexpr double kSecondsAnHour = 3600;
   if (config_.train.checkpoint_every == config::kAuto)
     interval_.emplace(step, config_.train.mtbf_hours * kSecondsAnHour);
@@ -82,11 +95,12 @@ void RunCheckpoints::start(Index step, io::RunLock* lock) {
 }
 
 void RunCheckpoints::go_on_from(Index step) {
-  if (local_)
-    local_->go_on_from(step, from_);
-  else if (const std::optional<io::LocalLevel> former = io::find_local(out_))
-    // Which may be read once more.
-    io::CheckpointStore(former->folder).go_on_from(step, from_);
+  if (copier_) local_->go_on_from(step, from_);
+  if (!writes_) return;
+  if (!local_)
+    if (const std::optional<io::LocalLevel> former = io::find_local(out_))
+      // Which may be read once more.
+      io::CheckpointStore(former->folder).go_on_from(step, from_);
   store_.go_on_from(step, from_);
 }
 
@@ -109,9 +123,10 @@ void RunCheckpoints::request_missing_copies(Index step) {
   };
   try {
     const std::optional<Index> best = step_of(local_->best());
-    if (best && best > step_of(store_.best()))
+    // Rank 0 knows what is missing, the others keep it for it.
+    if (best && (!writes_ || best > step_of(store_.best())))
       copier_->request(*best, /*is_best=*/true, local_->hold(*best));
-    if (step_of(store_.last()) == step)
+    if (writes_ && step_of(store_.last()) == step)
       copier_->is_there(step);
     else if (step_of(local_->last()) == step)
       copier_->request(step, /*is_best=*/false, local_->hold(step));
@@ -230,7 +245,9 @@ void RunCheckpoints::begin_in(io::CheckpointStore& store, Index step, Index samp
   manifest.samples_consumed = samples_consumed;
   manifest.best_validation_loss = best_;
   states_.open_for_reading(/*disks=*/taken.subgroups.empty());
-  writer_.begin(store, std::move(manifest), mark_best, taken);
+  const bool is_local = local_ && &store == &*local_;
+  writer_.begin(store, std::move(manifest), mark_best, taken,
+                is_local ? nodes_ : checkpoint::NodeFolders());
   ++begun_;
   under_way_.push_back(step);
   states_.end_round();
@@ -334,9 +351,11 @@ std::string RunCheckpoints::share(Index step) {
   }
   if (fault.empty()) return "";
   return fmt::format(
-      "step {}: the last checkpoint is not in {}: {}; it is intact on this node, in {}: free space "
-      "or mend the device, then --resume here",
-      step, out_.string(), fault, local_->resolve(std::to_string(step)).string());
+      "step {}: the last checkpoint is not in {}: {}; it is intact on {}, in {}: free space or "
+      "mend "
+      "the device, then --resume there",
+      step, out_.string(), fault, nodes_.are_several() ? "the same nodes" : "this node",
+      local_->resolve(std::to_string(step)).string());
 }
 
 void RunCheckpoints::share_newest() {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "checkpoint/copier.hpp"
+#include "checkpoint/node_folders.hpp"
 #include "checkpoint/writer.hpp"
 #include "config/train_config.hpp"
 #include "io/run_lock.hpp"
@@ -29,7 +30,7 @@ struct CheckpointInputs {
   const config::TrainConfig& config;
   RunStates& states;
   ranks::Exchange* exchange = nullptr;  ///< null: one rank
-  bool writes = true;                   ///< folder and manifest: rank 0
+  bool writes = true;                   ///< to the run's folder, and the manifest: rank 0
   std::function<std::unique_ptr<storage::Backend>()> storage = &storage::make_backend;
   io::CheckpointManifest description{};  ///< what manifests of all steps say
 };
@@ -55,8 +56,8 @@ class RunCheckpoints {
   void continue_from(const std::filesystem::path& checkpoint,
                      const io::CheckpointManifest& manifest);
   /// Training begins behind this step. Pre: nobody else writes to the run's folders. `lock`, of the
-  /// first of them, outlives the object.
-  void start(Index step, io::RunLock* lock = nullptr);
+  /// first of them, outlives the object. `nodes`: those of train.checkpoint_local.
+  void start(Index step, io::RunLock* lock = nullptr, checkpoint::NodeFolders nodes = {});
 
   /// Whether a checkpoint of the step is due by train.checkpoint_every, or was asked for.
   [[nodiscard]] bool is_due(Index step);
@@ -114,6 +115,7 @@ class RunCheckpoints {
   [[nodiscard]] bool was_best(Index step);
   /// What the metrics are told where this one, if any, has ended.
   std::optional<StepMetrics::Checkpoint> told(std::optional<StepMetrics::Checkpoint> ended);
+  void start_local();
   void begin_in(io::CheckpointStore& store, Index step, Index samples_consumed, bool mark_best,
                 const checkpoint::StateFiles& taken);
   /// Sets aside, on both levels, also on a first one of before, what is later than what the run
@@ -134,16 +136,19 @@ class RunCheckpoints {
   ranks::Exchange* exchange_;
   std::filesystem::path out_;
   bool writes_;
+  std::function<std::unique_ptr<storage::Backend>()> make_storage_;
   io::CheckpointManifest description_;
   io::CheckpointStore store_;
   std::optional<io::CheckpointStore> local_;                 ///< the first level, with two
+  checkpoint::NodeFolders nodes_;                            ///< that the first level is on
   checkpoint::StateFiles taken_;                             ///< by checkpoints in store_
   checkpoint::StateFiles taken_locally_;                     ///< by those in local_
   std::map<Index, io::CheckpointStore::Hold> to_be_copied_;  ///< begun there, by step
   std::optional<StorageTrace> storage_trace_;                ///< outlives the engine
   storage::Engine engine_;
-  std::optional<StorageTrace> copies_trace_;    ///< outlives the copier
-  std::unique_ptr<checkpoint::Copier> copier_;  ///< with two levels, of rank 0
+  std::optional<StorageTrace> copies_trace_;  ///< outlives the copier
+  std::unique_ptr<checkpoint::Copier>
+      copier_;  ///< with two levels, of those who write to the first
   checkpoint::Writer writer_;
   std::optional<AutoInterval> interval_;    ///< with train.checkpoint_every=auto
   SlowedSteps slowed_;                      ///< by checkpoints

@@ -135,9 +135,9 @@ void Trainer::together(const std::function<void()>& work) const {
   if (fault = ranks::first_text(inputs_.exchange, fault); !fault.empty()) fail_together(fault);
 }
 
-TrainResult Trainer::run(io::RunLock* lock) {
+TrainResult Trainer::run(io::RunLock* lock, const checkpoint::NodeFolders& nodes) {
   const config::TrainConfig::Train& train = inputs_.run.config.train;
-  checkpoints_.start(start_step_, lock);
+  checkpoints_.start(start_step_, lock, nodes);
   if (writes()) metrics_.emplace(inputs_.out / "metrics.jsonl", start_step_, checkpoints_.runs());
   Index step = start_step_;
   while (step < inputs_.run.config.last_step() && !stops()) {

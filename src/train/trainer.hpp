@@ -91,7 +91,7 @@ class Trainer {
   /// (naming step and first bad tensor), the last checkpoint or the metrics cannot be written, or a
   /// rank was lost; the checkpoints written before stay. `lock`, of the folder on rank 0, outlives
   /// the trainer.
-  TrainResult run(io::RunLock* lock = nullptr);
+  TrainResult run(io::RunLock* lock = nullptr, const checkpoint::NodeFolders& nodes = {});
 
   [[nodiscard]] const tensor::ParameterSet& parameters() const { return parameters_; }
   [[nodiscard]] const optim::Optimizer& optimizer() const { return *optimizer_; }

@@ -67,7 +67,7 @@ class BadCheckpoint(AppTest):
             return change
         good = (self.last / MANIFEST).read_bytes()
         cases = [
-            (damage("format", value=99), "format 99, but this program reads formats 1 to 3"),
+            (damage("format", value=99), "format 99, but this program reads formats 1 to 4"),
             (damage("step", value=-1), "field 'step'"),
             (damage("architecture", "layers", value="many"), 'has layers = "many"'),
             (damage("configuration", value=None), "the configuration is no JSON object"),

@@ -37,7 +37,10 @@ class Levels : public testing::Test {
   /// The run takes its first level and lets go of it, as one that ends.
   void claim(LocalStart start) {
     const RunLock lock = lock_local(disk, out);
-    take_local(disk, out, start);
+    const std::string line = line_of(disk, out, start);
+    announce_local(disk, out, line);
+    take_local(disk, out, start, line);
+    note_local(disk, out, line);
   }
   [[nodiscard]] fs::path folder() const { return local_folder(disk, out); }
 
@@ -72,6 +75,22 @@ TEST_F(Levels, IsFoundAfterItWasClaimed) {
   EXPECT_EQ(first->folder, folder());
   claim(LocalStart::kGoesOn);
   EXPECT_EQ(find_local(out), first);
+}
+
+// Nodes take their folders one after the other.
+TEST_F(Levels, IsFoundWhileItGoesOverToAnotherLine) {
+  claim(LocalStart::kGoesOn);
+  const std::string before = find_local(out).value().line;
+  const std::string next = line_of(disk, out, LocalStart::kGoesBack);
+  EXPECT_NE(next, before);
+  announce_local(disk, out, next);
+  EXPECT_EQ(find_local(out).value().line, before);
+  take_local(disk, out, LocalStart::kGoesBack, next);
+  EXPECT_EQ(find_local(out).value().line, next);
+  note_local(disk, out, next);
+  EXPECT_EQ(find_local(out).value().line, next);
+  EXPECT_EQ(line_of(disk, out, LocalStart::kGoesOn), next);
+  EXPECT_NE(line_of(disk, out, LocalStart::kGoesOn, /*has_all=*/false), next);
 }
 
 TEST_F(Levels, OneProcessHasIt) {
@@ -159,7 +178,7 @@ TEST_F(Levels, TheNewestIsTakenWhereverItIs) {
   for (const auto& each : levels.all()) found.emplace_back(each.step, each.is_local);
   EXPECT_THAT(found, ElementsAre(std::pair(6, true), std::pair(4, false), std::pair(2, true),
                                  std::pair(2, false)));
-  EXPECT_EQ(CheckpointLevels(out, /*with_local=*/false).resolve("last"),
+  EXPECT_EQ(CheckpointLevels(out, std::set<Index>()).resolve("last"),
             out / "checkpoints" / "step-00000004");
   fs::remove_all(disk);
   EXPECT_EQ(newest(), out / "checkpoints" / "step-00000004") << "the disk was wiped";

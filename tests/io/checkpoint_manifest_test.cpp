@@ -9,8 +9,8 @@
 #include "base/checksum.hpp"
 #include "base/crc32c.hpp"
 #include "base/error.hpp"
-#include "io/byte_pattern.hpp"
 #include "io/expect_contents.hpp"
+#include "io/manifest_checkpoint.hpp"
 #include "io/safetensors_writer.hpp"
 #include "json_mutations.hpp"
 #include "message_of.hpp"
@@ -27,87 +27,9 @@ using testing::Not;
 using testing::Throws;
 using testing::ThrowsMessage;
 
-constexpr const char* kFileName = "params.safetensors";
-
-/// A checkpoint of three tensors, one of them empty, and its manifest.
-class Checkpoint : public testing::Test {
- protected:
-  void SetUp() override { make_checkpoint(); }
-
-  void make_checkpoint() {
-    const std::vector<TensorSpec> specs{
-        {"w", DType::kF32, {2, 3}}, {"b", DType::kBF16, {3}}, {"none", DType::kU8, {0}}};
-    manifest.step = 10;
-    manifest.seed = std::numeric_limits<std::uint64_t>::max();
-    manifest.samples_consumed = 640;
-    manifest.best_validation_loss = 0.1 + 0.2;
-    manifest.configuration = {{"train", {{"steps", 100}}}};
-    manifest.tokenizer = "bytes";
-    manifest.data = {{"train", {{"tokens", 900}}}};
-    manifest.architecture = {{"width", 64}, {"layers", 2}};
-    manifest.files = {{.name = kFileName, .tensors = write(specs), .header = header()}};
-  }
-
-  [[nodiscard]] PieceSum header() const {
-    const SafetensorsFile file(scratch / kFileName);
-    const auto bytes = file.bytes().first(
-        static_cast<std::size_t>(file.at("w").bytes.data() - file.bytes().data()));
-    return {std::ssize(bytes), crc32c(bytes)};
-  }
-
-  std::vector<TensorRecord> write(const std::vector<TensorSpec>& specs, Index salt = 0) {
-    SafetensorsWriter writer(scratch / kFileName, specs, {{"format", "test"}});
-    std::vector<TensorRecord> records;
-    for (const TensorSpec& spec : specs) {
-      const auto bytes = byte_pattern(byte_size(spec.dtype, spec.shape).value(), salt);
-      writer.write(spec.name, bytes);
-      records.push_back({{spec}, pieces_of(bytes), {}});
-    }
-    writer.commit();
-    return records;
-  }
-
-  /// Two, as of two ranks, where there are bytes for them.
-  static std::vector<PieceSum> pieces_of(std::span<const std::byte> bytes) {
-    std::vector<PieceSum> pieces;
-    while (!bytes.empty()) {
-      const auto some = bytes.first(std::min<std::size_t>(bytes.size(), 5));
-      pieces.push_back({std::ssize(some), crc32c(some)});
-      bytes = bytes.subspan(some.size());
-    }
-    return pieces;
-  }
-
-  /// What earlier versions wrote: one sum a tensor, and at first none of the manifest.
-  void write_as_format(Index number) {
-    write_manifest(scratch.path(), manifest);
-    json old = json::parse(read_text(scratch / kManifestName));
-    const SafetensorsFile file(scratch / kFileName);
-    old["format"] = number;
-    old["files"][0].erase("header");
-    for (json& tensor : old["files"][0]["tensors"]) {
-      tensor.erase("crc32c");
-      tensor["xxh3"] = hex_text(checksum_of(file.at(tensor["name"].get<std::string>()).bytes));
-    }
-    old.erase("xxh3");
-    if (number == 1)
-      old.erase("data");
-    else
-      old["xxh3"] = hex_text(manifest_checksum(old));
-    write_durably(scratch / kManifestName, old.dump());
-  }
-
-  auto layout_of(const std::vector<TensorSpec>& specs) {
-    write(specs);
-    return [this] { expect_layout(SafetensorsFile(scratch / kFileName), manifest); };
-  }
-
-  test::ScratchDirectory scratch;
-  CheckpointManifest manifest;
-};
-
-using ManifestFile = Checkpoint;
-using ManifestCheck = Checkpoint;
+using test::kFileName;
+using ManifestFile = test::ManifestCheckpoint;
+using ManifestCheck = test::ManifestCheckpoint;
 
 TEST_F(ManifestFile, RoundTrips) {
   write_manifest(scratch.path(), manifest);
@@ -143,8 +65,8 @@ const json kRemoved = json(json::value_t::discarded);
 
 const Damage kDamages[] = {
     {"/format", kRemoved, "field 'format' is missing"},
-    {"/format", 4, "format 4, but this program reads formats 1 to 3; use the release that wrote"},
-    {"/format", 0, "format 0, but this program reads formats 1 to 3"},
+    {"/format", 5, "format 5, but this program reads formats 1 to 4; use the release that wrote"},
+    {"/format", 0, "format 0, but this program reads formats 1 to 4"},
     {"/format", 2, "field 'files[0].tensors[0].xxh3' is missing"},
     {"/xxh3", kRemoved, "field 'xxh3' is missing"},
     {"/xxh3", "0123456789abcdef", "but it says 0123456789abcdef; the checkpoint is damaged"},

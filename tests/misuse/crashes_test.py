@@ -30,9 +30,20 @@ class Crashes(MisuseTest):
     def setUp(self):
         super().setUp()
         self.keys = {"data.path": self.shared / "data"} | KEYS
+        self.nodes = []
+
+    def use_nodes(self, **keys):
+        """From now on a rank runs on each of two nodes, with a disk each: what is below its own working directory."""
+        self.nodes = [self.folder / name for name in ("one", "two")]
+        for node in self.nodes:
+            node.mkdir()
+        self.keys |= {"train.checkpoint_local": "/proc/self/cwd/disk", "train.checkpoint_copy_every": 3} | keys
 
     def command(self, out, ranks):
         train = [str(APPS / "train_gpt"), *settings(self.keys), "--out", str(out), "--quiet", "--resume", "auto"]
+        if self.nodes:
+            parts = [["-n", "1", "-wdir", str(node), *train] for node in self.nodes]
+            return [MPIEXEC, *parts[0], ":", *parts[1]]
         return train if ranks == 1 else [MPIEXEC, "-n", str(ranks), *train]
 
     def start_run(self, ranks, out=None):
@@ -55,23 +66,33 @@ class Crashes(MisuseTest):
             pass
         return process.communicate()[1]
 
+    def found(self, folder):
+        """The checkpoints that a process in this folder sees, which are intact."""
+        result = program("checkpoints", self.out, "--verify", "--json", cwd=folder)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return json.loads(result.stdout)
+
+    def newest(self):
+        """Of those that all nodes have a part of, or are in the run's folder."""
+        seen = [{each["step"] for each in self.found(node) if not each["aside"]} for node in self.nodes]
+        return max(set.intersection(*seen), default=0)
+
     def expect_sound(self):
         """Every checkpoint that a killed run left, on each level, is intact, and few steps are lost."""
         # Of a run that was killed before it wrote what makes the folder a run's.
         if not any((self.out / name).exists() for name in ("run.json", "metrics.jsonl", "checkpoints")):
             return
-        result = program("checkpoints", self.out, "--verify", "--json", cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        found = json.loads(result.stdout)
+        found = self.found(self.folder)
         lasts = [each for each in found if each["last"]]
         # A first checkpoint may be there before its link.
         links = {path for path in (Path(each["folder"]).parent / "last" for each in found) if path.is_symlink()}
         self.assertEqual(len(lasts), len(links))
-        if not lasts:
+        reached = self.newest() if self.nodes else max((each["step"] for each in lasts), default=0)
+        if not reached:
             return
         lines = (self.out / "metrics.jsonl").read_text().splitlines()
         steps = [json.loads(line)["step"] for line in lines if line.endswith("}")]
-        self.assertLessEqual(max(steps, default=0) - max(each["step"] for each in lasts), MOST_LOST)
+        self.assertLessEqual(max(steps, default=0) - reached, MOST_LOST)
 
     def at_random(self, process, duration):
         """Waits for a random instant, also of the start, when checkpoints are read. Whether the run is still at work."""
@@ -97,10 +118,10 @@ class Crashes(MisuseTest):
         return wait
 
     def stagings(self):
-        try:
-            return [entry for entry in os.scandir(self.out / "checkpoints") if re.fullmatch(r"step-\d+\.tmp", entry.name)]
-        except FileNotFoundError:
-            return []
+        folders = [folder for node in self.nodes for folder in (node / "disk").glob("*/checkpoints")] or [self.out / "checkpoints"]
+        with contextlib.suppress(FileNotFoundError):
+            return [entry for folder in folders for entry in os.scandir(folder) if re.fullmatch(r"step-\d+\.tmp", entry.name)]
+        return []
 
     def kill_runs(self, ranks, count, kill=None, moment=None):
         """Kills so many runs that are at work; each goes on from the one before, or begins anew."""
@@ -125,6 +146,8 @@ class Crashes(MisuseTest):
                 duration = min(duration, time.monotonic() - begun)
             self.expect_same_state(straight, self.out)
             shutil.rmtree(self.out)
+            for node in self.nodes:
+                shutil.rmtree(node / "disk")
         self.assertEqual(self.tried, wanted, "runs end before they are killed")
         process = self.start_run(ranks)
         _, errors = process.communicate(timeout=PATIENCE)
@@ -195,6 +218,24 @@ class Crashes(MisuseTest):
     def test_one_rank_behind_the_manifest(self):
         """SIGKILL of one of two ranks while a checkpoint has its manifest and not its name"""
         self.kill_runs(2, 2, self.kill_one, self.at_window(has_manifest=True))
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_one_of_two_nodes(self):
+        """SIGKILL of one of two ranks whose nodes have a disk each"""
+        self.use_nodes()
+        self.kill_runs(2, 3, self.kill_one)
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_one_of_two_nodes_behind_the_manifest(self):
+        """SIGKILL of one of two ranks whose nodes have a disk each, while a part has its manifest and not its name"""
+        self.use_nodes()
+        self.kill_runs(2, 2, self.kill_one, self.at_window(has_manifest=True))
+
+    @unittest.skipUnless(MPIEXEC, "no MPI")
+    def test_two_nodes_while_copying(self):
+        """SIGKILL of all ranks while parts are copied from the disks of two nodes"""
+        self.use_nodes(**{"train.checkpoint_copy_every": 1, "train.checkpoint_copy_rate": 6})
+        self.kill_runs(2, 3)
 
     @unittest.skipUnless(MPIEXEC, "no MPI")
     def test_all_ranks(self):

@@ -47,6 +47,24 @@ TEST(RootTexts, OfTwoConversationsAtATimeDoNotMix) {
   exchange.close();
 }
 
+TEST(RootTexts, OfSomeGoOnForAnyNumberOfCalls) {
+  Exchange exchange(*environment, {.numbers = 1});
+  // Rank 0 and every second of the others.
+  std::vector<Index> peers;
+  for (Index peer = 1; peer < exchange.ranks(); peer += 2) peers.push_back(peer);
+  if (exchange.rank() == 0 || exchange.rank() % 2 == 1) {
+    RootTexts texts(exchange, peers);
+    for (Index call = 0; call < 3 * Tags::kLeastRounds; ++call) {
+      EXPECT_EQ(texts.from_root(text_of(exchange.rank(), call)), text_of(0, call));
+      const std::vector<std::string> all = texts.to_root(text_of(exchange.rank(), call));
+      if (!texts.is_root()) continue;
+      ASSERT_EQ(all.size(), 1 + peers.size());
+      for (std::size_t i = 0; i < peers.size(); ++i) EXPECT_EQ(all[1 + i], text_of(peers[i], call));
+    }
+  }
+  exchange.close();
+}
+
 TEST(RootTexts, OfOneRankAreItsOwn) {
   RootTexts texts(nullptr, 0);
   EXPECT_TRUE(texts.is_root());

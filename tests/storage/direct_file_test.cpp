@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <string>
@@ -73,6 +74,25 @@ TEST_F(UnlinkedFile, TakesNoNameThatIsThereOrElsewhere) {
   EXPECT_THAT([&] { file.link(scratch_ / "none/file"); }, test::fails_with({"none/file"}));
   EXPECT_THAT([&] { static_cast<void>(DirectFile::create_unlinked(scratch_ / "none", 0)); },
               test::fails_with({"none", "cannot open"}));
+}
+
+TEST(WrittenFile, WithoutRoomTakesWhatIsReserved) {
+  const test::ScratchDirectory scratch;
+  constexpr Index kBytes = Index{64} << 20;
+  constexpr Index kReserved = Index{1} << 20;
+  const DirectFile file = DirectFile::create(scratch / "file", kBytes, DirectFile::Room::kNone);
+  EXPECT_EQ(file.size(), kBytes);
+  EXPECT_EQ(std::filesystem::file_size(scratch / "file"), kBytes);
+  const auto blocks = [&] {
+    struct stat info {};
+    EXPECT_EQ(::fstat(file.buffered(), &info), 0);
+    return Index{info.st_blocks} * 512;
+  };
+  EXPECT_LT(blocks(), kReserved);
+  if (!file.reserve(kBytes / 2, kReserved)) GTEST_SKIP() << "the file system reserves nothing";
+  EXPECT_GE(blocks(), kReserved);
+  EXPECT_LT(blocks(), 2 * kReserved);
+  EXPECT_EQ(std::filesystem::file_size(scratch / "file"), kBytes);
 }
 
 TEST(WrittenFile, IsOpenForWritingAlone) {

@@ -126,8 +126,8 @@ TEST_F(StorageTraceTest, HasAllOfAFile) {
   EXPECT_EQ(flushes, 2) << "one a file";
 }
 
-// A copy to the second level reads and writes each byte once, and is no part of what the checkpoint
-// itself has cost.
+// A copy to the second level reads each byte of tensors once and writes it once, with headers, and
+// is no part of what the checkpoint itself has cost.
 TEST_F(StorageTraceTest, TellsCopiesFromCheckpoints) {
   config_.train.checkpoint_local = scratch_ / "local";
   config_.train.checkpoint_copy_every = kSteps;
@@ -140,8 +140,8 @@ TEST_F(StorageTraceTest, TellsCopiesFromCheckpoints) {
     read += row.operation == "read" ? row.bytes : 0;
     written += row.operation == "write" ? row.bytes : 0;
   }
-  EXPECT_EQ(read, written);
-  EXPECT_GT(read, bytes_) << "headers and buffers";
+  EXPECT_EQ(read, bytes_);
+  EXPECT_GT(written, bytes_) << "headers and buffers";
   for (const trace::CheckpointUse& use : trace::checkpoint_use(trace))
     EXPECT_EQ(use.bytes, bytes_) << use.step;
 }
