@@ -28,13 +28,14 @@ Attempt::Attempt(const Surroundings& around, io::CheckpointStore& store,
                  std::shared_ptr<Event> before)
     : around_(around),
       store_(store),
+      step_(manifest.step),
       manifest_(std::move(manifest)),
       contents_(std::move(files)),
       mark_best_(mark_best),
       agreement_(std::move(agreement)),
       before_(std::move(before)),
-      parts_(around.engine, contents_, manifest_.step, sums, around.buffers) {
-  outcome_.step = manifest_.step;
+      parts_(around.engine, contents_, step_, sums, around.buffers) {
+  outcome_.step = step_;
   outcome_.store = &store_;
   outcome_.is_best = mark_best;
   outcome_.validation_loss = manifest_.best_validation_loss;
@@ -152,7 +153,7 @@ void Attempt::carry_out() {
 }
 
 std::filesystem::path Attempt::lay_out(const FileContents& contents) {
-  std::filesystem::path path = store_.staging_path(manifest_.step) / contents.name;
+  std::filesystem::path path = store_.staging_path(step_) / contents.name;
   layouts_.push_back(layout_of(path, contents.tensors));
   return path;
 }
@@ -166,7 +167,7 @@ bool Attempt::takes_kept(const FileContents& contents, const std::filesystem::pa
 
 std::string Attempt::create_files(std::optional<io::CheckpointStore::Staging>& staging) {
   return fault_of([&] {
-    staging.emplace(store_.begin(manifest_.step));
+    staging.emplace(store_.begin(step_));
     for (std::size_t i = 0; i < contents_.size(); ++i) {
       const std::filesystem::path path = lay_out(contents_[i]);
       files_.emplace_back();
@@ -272,7 +273,7 @@ Attempt::Clock::time_point Attempt::take_files(RankReport& report) {
     report.fault = fault_of([&] {
       offload::StateFile& file = version.file();
       file.complete(around_.engine, layout.header(), layout.bytes(), parts_.label());
-      file.file().link(store_.staging_path(manifest_.step) / contents_[i].name);
+      file.file().link(store_.staging_path(step_) / contents_[i].name);
     });
     const std::vector<Extent> pieces = pieces_of(extents_of(contents_[i].tensors));
     for (std::size_t k = 0; k < pieces.size(); ++k) {
@@ -303,7 +304,7 @@ std::string Attempt::flush() {
   return fault_of([&] {
     storage::sync(around_.engine, files, parts_.label());
     // Names that this rank has made, perhaps on another node than rank 0's.
-    if (has_linked) sync_directory(store_.staging_path(manifest_.step));
+    if (has_linked) sync_directory(store_.staging_path(step_));
   });
 }
 

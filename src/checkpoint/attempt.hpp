@@ -92,7 +92,7 @@ class Attempt {
   /// Waits for the end, and for what hurry() has asked for.
   ~Attempt();
 
-  [[nodiscard]] Index step() const { return manifest_.step; }
+  [[nodiscard]] Index step() const { return step_; }
   /// "step 4, for 12 s, in OUT/checkpoints/step-00000004.tmp": what is under way, for messages.
   [[nodiscard]] std::string text() const;
   /// As PartWriter::hurry().
@@ -151,7 +151,8 @@ class Attempt {
 
   Surroundings around_;
   io::CheckpointStore& store_;
-  io::CheckpointManifest manifest_;
+  Index step_;
+  io::CheckpointManifest manifest_;  ///< of the thread
   std::vector<FileContents> contents_;
   bool mark_best_;
   Agreement agreement_;

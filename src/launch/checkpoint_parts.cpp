@@ -48,6 +48,7 @@ struct Seen {
 
 /// What a rank sees of the run's, by step, and which is marked as the best; -1: none.
 struct View {
+  bool has_folder = false;
   std::map<Index, Seen> steps{};
   Index best = -1;
 };
@@ -73,6 +74,7 @@ View look(const std::filesystem::path& out) {
   View view;
   const std::optional<io::LocalLevel> level = io::find_local(out);
   if (!level) return view;
+  view.has_folder = true;
   const io::CheckpointStore store(level->folder);
   try {
     for (const auto& [step, folder] : store.aside())
@@ -91,11 +93,11 @@ json to_json(const View& view) {
   json steps = json::array();
   for (const auto& [step, seen] : view.steps)
     steps.push_back({step, seen.is_aside, seen.part, seen.parts, seen.identity, seen.fault});
-  return {{"steps", std::move(steps)}, {"best", view.best}};
+  return {{"has_folder", view.has_folder}, {"steps", std::move(steps)}, {"best", view.best}};
 }
 
 View parse_view(const json& said) {
-  View view{.best = said.at("best").get<Index>()};
+  View view{.has_folder = said.at("has_folder").get<bool>(), .best = said.at("best").get<Index>()};
   for (const json& each : said.at("steps"))
     view.steps[each[0].get<Index>()] = {.is_aside = each[1].get<bool>(),
                                         .part = each[2].get<Index>(),
@@ -244,21 +246,41 @@ bool bring_unseen(Index step, const Views& views, const LaunchOptions& options,
   }
 }
 
-/// Of steps that are not taken, later than all that are.
-void warn_of_missing_parts(const Views& views, const std::set<Index>& taken) {
+/// Whether there is a checkpoint of the step, as far as one can see: what one of the nodes that are
+/// here lacks was never committed.
+bool may_be_whole(Index step, const Views& views) {
+  if (is_damaged(step, views)) return false;
+  return !holders_of(step, views).empty() || std::ranges::all_of(views, [&](const View& view) {
+    return !view.has_folder || view.steps.contains(step);
+  });
+}
+
+/// Of damage, and of parts that are elsewhere, in steps that are later than all of `taken`.
+void warn_of_others(const Views& views, const std::set<Index>& taken) {
   for (const Index step : steps_of(views)) {
     if (!taken.empty() && step <= *taken.rbegin()) return;
     for (const View& view : views)
       if (const auto seen = view.steps.find(step);
           seen != view.steps.end() && !seen->second.fault.empty())
         log::warn("{}; step {} is not taken from train.checkpoint_local", seen->second.fault, step);
-    if (is_aside(step, views) || is_damaged(step, views)) continue;
-    if (!holders_of(step, views).empty()) continue;
+    if (is_aside(step, views) || !may_be_whole(step, views)) continue;
     return log::warn(
         "step {} is not taken from train.checkpoint_local: a part of it is on a node that is not "
         "here, or was lost",
         step);
   }
+}
+
+std::string leftovers_text(const LaunchOptions& options, const Views& views) {
+  for (const Index step : steps_of(views)) {
+    if (is_aside(step, views) || !may_be_whole(step, views)) continue;
+    return fmt::format(
+        "train.checkpoint_local: there are parts of step {} of this run, and others are on nodes "
+        "that are not here, or could not be copied: start on the nodes that it ran on, with room "
+        "in {}, or remove {} to begin anew",
+        step, options.out.string(), (options.out / "local.json").string());
+  }
+  return "";
 }
 
 }  // namespace
@@ -272,15 +294,21 @@ std::vector<json> gather(ranks::Exchange& exchange, const json& mine) {
   return all;
 }
 
-std::set<Index> agree_on_local_steps(const LaunchOptions& options, ranks::Exchange& exchange) {
-  const Views views = look_together(options.out, exchange);
-  const bool says = exchange.rank() == 0;
+void agree_on_local_steps(LaunchOptions& options, ranks::Exchange* exchange) {
+  if (exchange == nullptr) {
+    const Views views{look(options.out)};
+    options.local_leftovers = leftovers_text(options, views);
+    return;
+  }
+  const Views views = look_together(options.out, *exchange);
+  const bool says = exchange->rank() == 0;
+  options.local_leftovers = leftovers_text(options, views);
   Index below = std::numeric_limits<Index>::max();
   while (true) {
     // The same on all: what rank 0 sees of the run's folder.
     const Index unseen = says ? find_unseen(options, views, below).value_or(-1) : -1;
-    const auto step = gather(exchange, {{"step", unseen}}).front().at("step").get<Index>();
-    if (step < 0 || bring_unseen(step, views, options, exchange)) break;
+    const auto step = gather(*exchange, {{"step", unseen}}).front().at("step").get<Index>();
+    if (step < 0 || bring_unseen(step, views, options, *exchange)) break;
     below = step;
   }
   std::set<Index> taken;
@@ -294,8 +322,8 @@ std::set<Index> agree_on_local_steps(const LaunchOptions& options, ranks::Exchan
     });
     if (are_alike || (is_named && is_seen_by_all(step, views))) taken.insert(step);
   }
-  if (says) warn_of_missing_parts(views, known);
-  return taken;
+  if (says) warn_of_others(views, known);
+  options.local_steps = std::move(taken);
 }
 
 void take_whole(const train::Trainer& trainer, const LaunchOptions& options,

@@ -23,7 +23,8 @@ std::vector<nlohmann::json> gather(ranks::Exchange& exchange, const nlohmann::js
 /// The steps of those that all ranks see, with all of their parts on the nodes that the ranks are
 /// on; rank 0 warns of damage that only some see. What --resume names is
 /// brought to the run's folder first where its parts are all there, and not all ranks see one.
-std::set<Index> agree_on_local_steps(const LaunchOptions& options, ranks::Exchange& exchange);
+/// Sets local_steps and local_leftovers. `exchange` may be null: one rank.
+void agree_on_local_steps(LaunchOptions& options, ranks::Exchange* exchange);
 
 /// Where a rank owns what is on the disk of another node, brings the checkpoint to the run's
 /// folder, and takes it from there. `exchange` may be null: one rank. Throws Error, the same on all

@@ -320,7 +320,7 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
 
 void launch_together(LaunchOptions options, const RankPlace& place, ranks::Exchange& exchange) {
   options.out = ranks::gather_texts(exchange, options.out.string()).front();
-  options.local_steps = agree_on_local_steps(options, exchange);
+  agree_on_local_steps(options, &exchange);
   Preparation prepared = prepare_together(options, exchange);
   const config::TrainConfig& config = prepared.run.config;
   const std::vector<double> weights =
@@ -350,9 +350,11 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
   const RankPlace place = find_rank_place();
   if (mpi.size() == 1) {
     std::unique_ptr<io::RunLock> lock = lock_output(options);
-    Preparation prepared = prepare(options, 1);
+    LaunchOptions alone = options;
+    agree_on_local_steps(alone, nullptr);
+    Preparation prepared = prepare(alone, 1);
     prepared.lock = std::move(lock);
-    return launch_prepared(options, {.place = place, .exchange = nullptr}, std::move(prepared));
+    return launch_prepared(alone, {.place = place, .exchange = nullptr}, std::move(prepared));
   }
   ranks::Exchange exchange(mpi, {});
   const ranks::ExchangeWatch watch(exchange, &end_hanging_run);

@@ -31,6 +31,8 @@ struct LaunchOptions {
   /// Those that may be taken from train.checkpoint_local, of several ranks; nullopt: one rank,
   /// which sees for itself.
   std::optional<std::set<Index>> local_steps{};
+  /// Why a run must not begin anew, as that would remove what is there; "": it may.
+  std::string local_leftovers{};
   std::filesystem::path machines;  ///< folder of what calibrate measured, for dist.weights = auto
 };
 

@@ -71,18 +71,6 @@ io::LocalStart start_of(const LaunchOptions& options,
   return goes_on ? io::LocalStart::kGoesOn : io::LocalStart::kGoesBack;
 }
 
-/// What a run that begins anew would remove here, of its own; "": nothing.
-std::string lost_text(const LaunchOptions& options, io::LocalStart start) {
-  const std::optional<io::LocalLevel> level = io::find_local(options.out);
-  if (start != io::LocalStart::kAnew || !level) return "";
-  const std::vector<Index> steps = io::CheckpointStore(level->folder).steps();
-  if (steps.empty()) return "";
-  return fmt::format(
-      "train.checkpoint_local: {} has a part of step {} of this run, and other parts are on nodes "
-      "that are not here: start on those that it ran on, or remove {} to begin anew",
-      level->folder.string(), steps.back(), (options.out / "local.json").string());
-}
-
 }  // namespace
 
 LocalFolders lock_local_folders(const LaunchOptions& options, const config::TrainConfig& config,
@@ -147,8 +135,8 @@ void take_local_folders(const LaunchOptions& options, const config::TrainConfig&
   }
   if (exchange == nullptr) {
     const io::LocalStart start = start_of(options, checkpoint);
-    const std::string lost = lost_text(options, start);
-    expect(lost.empty(), "{}", lost);
+    expect(start != io::LocalStart::kAnew || options.local_leftovers.empty(), "{}",
+           options.local_leftovers);
     const std::string line = io::line_of(local, options.out, start);
     io::announce_local(local, options.out, line);
     io::take_local(local, options.out, start, line);
@@ -167,13 +155,12 @@ void take_local_folders(const LaunchOptions& options, const config::TrainConfig&
   said = gather(*exchange, said).front();
   const auto start = static_cast<io::LocalStart>(said.at("start").get<int>());
   const auto line = said.at("line").get<std::string>();
-  const auto together = [&](const std::string& mine) {
-    const std::string fault = ranks::first_text(exchange, mine);
-    if (!fault.empty()) throw ranks::AgreedError(fault);
-  };
-  together(leads ? lost_text(options, start) : "");
-  together(leads ? checkpoint::fault_of([&] { io::take_local(local, options.out, start, line); })
-                 : "");
+  if (start == io::LocalStart::kAnew && !options.local_leftovers.empty())
+    throw ranks::AgreedError(options.local_leftovers);
+  std::string fault;
+  if (leads) fault = checkpoint::fault_of([&] { io::take_local(local, options.out, start, line); });
+  fault = ranks::first_text(exchange, fault);
+  if (!fault.empty()) throw ranks::AgreedError(fault);
   if (writes) io::note_local(local, options.out, line);
 }
 

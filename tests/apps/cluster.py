@@ -40,7 +40,7 @@ SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1
 MpiDefault=pmi2
 ReturnToService=2
-KillWait=5
+KillWait=60
 SlurmdTimeout=60
 SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN

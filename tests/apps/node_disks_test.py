@@ -182,7 +182,7 @@ class NodeDisks(AppTest):
         """Where nothing is whole, and other parts are elsewhere, nothing is removed."""
         reached = self.killed()
         result = self.run_on((1, 0), "--resume", "auto", train__steps=1_000_000)
-        self.expect_error(result, "has a part of step", "start on those that it ran on", "local.json")
+        self.expect_error(result, "there are parts of step", "start on the nodes that it ran on", "local.json")
         self.assertEqual(self.common(), reached)
 
     def test_a_disk_that_is_lost(self):

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 import cluster
-from harness import APPS, TINY, AppTest, settings
+from harness import APPS, TINY, AppTest, program, settings
 
 SOURCE = Path(os.environ["DOS_SOURCE_DIR"])
 RANKS = 2
@@ -117,6 +117,18 @@ class Slurm(AppTest):
                          "version"):
                 self.assertGreater((folder / name).stat().st_size, 0, folder / name)
             self.assertIn("rank 0 of 1", (folder / "topology").read_text())
+
+    def test_a_cancelled_job_leaves_its_last_step(self):
+        """Slurm sends SIGTERM, and SIGKILL when KillWait has passed."""
+        keys = self.keys(**{"train.validate_every": 0, "train.checkpoint_every": 0, "train.steps": 100_000_000})
+        number = self.submit("train.sbatch", self.out, *settings(keys), "--quiet", DOS_RANKS_PER_NODE="1")
+        self.slurm.wait(lambda: self.steps_done() > 10, "the first steps")
+        self.slurm.wait(lambda: self.slurm.run("scancel", number).returncode == 0, "scancel", PATIENCE)
+        job = self.wait_for_job(number)
+        self.assertEqual(job["JobState"], "CANCELLED", self.log())
+        result = program("checkpoints", self.out, "--verify", "--json", cwd=self.folder)
+        self.assertEqual(result.returncode, 0, result.stdout + self.log())
+        self.assertEqual([each["step"] for each in json.loads(result.stdout)], [self.steps_done()])
 
     def test_scripts_of_a_prefix_find_their_programs(self):
         prefix = self.folder / "moved" / "prefix"
