@@ -11,6 +11,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "checkpoint/fault_of.hpp"
+#include "io/checkpoint_moves.hpp"
 #include "storage/blocking.hpp"
 
 namespace dos::checkpoint {
@@ -369,7 +370,7 @@ Verdict Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging,
   if (is_root && verdict.is_good()) verdict.fault = publish(*staging);
   staging.reset();
   verdict = agreement_.hear(verdict);
-  if (has_committed && verdict.is_good()) store_.prune();
+  if (has_committed && verdict.is_good()) io::warn_of([&] { store_.prune(); });
   if (has_committed && !verdict.is_good()) store_.take_back(step());
   return verdict;
 }

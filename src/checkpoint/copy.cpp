@@ -213,6 +213,15 @@ void copy_pieces(const Copying& copying, const io::FileRecord& record,
   storage::sync(copying.engine, output, copying.label);
 }
 
+/// copy_pieces() of each file in `target` that the part has any of, but for those of the names
+/// `kept`.
+void copy_files(const Copying& copying, const std::filesystem::path& target,
+                const std::set<std::string>& kept) {
+  for (const io::FileRecord& record : copying.manifest.files)
+    if (!kept.contains(record.name) && io::has_pieces_here(record, copying.manifest))
+      copy_pieces(copying, record, storage::DirectFile::open_to_write(target / record.name));
+}
+
 storage::Label label_of(Index step) {
   return {.purpose = storage::Purpose::kCheckpointCopy, .step = step};
 }
@@ -241,25 +250,16 @@ void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
   const io::CheckpointManifest whole = io::in_one_folder(manifest);
   const Copying copying{engine, source, manifest, label_of(step), turn};
   io::CheckpointStore::Staging staging = to.begin(step);
-  std::vector<std::optional<storage::DirectFile>> files;
   std::set<std::string> kept_names;
   for (const io::FileRecord& record : whole.files) {
-    files.emplace_back();
-    if (kept.in(to) == record && kept.link(to, staging.path() / record.name)) {
+    if (kept.in(to) == record && kept.link(to, staging.path() / record.name))
       kept_names.insert(record.name);
-      continue;
-    }
-    files.back().emplace(create_file(engine, staging, record, copying.label, turn));
+    else
+      // One is open at a time: there may be one a subgroup.
+      storage::sync(engine, create_file(engine, staging, record, copying.label, turn),
+                    copying.label);
   }
-  others(manifest, kept_names, [&] {
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      if (!files[i]) continue;
-      if (io::has_pieces_here(manifest.files[i], manifest))
-        copy_pieces(copying, manifest.files[i], *files[i]);
-      else
-        storage::sync(engine, *files[i], copying.label);
-    }
-  });
+  others(manifest, kept_names, [&] { copy_files(copying, staging.path(), kept_names); });
   io::write_manifest(staging.path(), whole);
   const std::filesystem::path folder = staging.commit(mark_best);
   for (const io::FileRecord& record : whole.files)
@@ -284,10 +284,7 @@ Index copy_part(storage::Engine& engine, const io::CheckpointStore& from,
          "{}: is no part of the checkpoint of step {} that other nodes have", source.string(),
          step);
   const Copying copying{engine, source, manifest, label_of(step), turn};
-  for (const io::FileRecord& record : manifest.files)
-    if (!kept.contains(record.name) && io::has_pieces_here(record, manifest))
-      copy_pieces(copying, record,
-                  storage::DirectFile::open_to_write(to.staging_path(step) / record.name));
+  copy_files(copying, to.staging_path(step), kept);
   return manifest.part;
 }
 

@@ -155,6 +155,14 @@ CheckpointStore::LinkTargets CheckpointStore::link_targets() const {
   return targets;
 }
 
+void CheckpointStore::keep_links() {
+  const std::lock_guard lock(mutex_);
+  is_ordered_ = false;
+  newest_ = named_last().value_or(-1);
+  const std::optional<fs::path> best = this->best();
+  newest_best_ = best ? step_of_folder(*best).value_or(-1) : -1;
+}
+
 void CheckpointStore::take_back(Index step) {
   const Change change(*this);
   const std::string name = step_name(step);

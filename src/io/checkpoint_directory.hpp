@@ -146,6 +146,10 @@ class CheckpointStore {
   /// written. Throws Error.
   void go_on_from(Index step, const std::filesystem::path& checkpoint = {});
 
+  /// From now on commits may come in any order: no link moves back to an earlier step. Throws
+  /// Error.
+  void keep_links();
+
   /// The steps that the rule would remove now, of those up to `last`.
   [[nodiscard]] std::vector<Index> surplus() const;
   /// Removes them; returns those that are gone. Warns of the others.

@@ -62,6 +62,14 @@ fs::path name_of_run(const fs::path& out) {
   return path.filename().string() + "-" + hex_text(checksum_of(std::as_bytes(std::span(text))));
 }
 
+/// What OUT says of the run's first level, wherever that is.
+std::optional<LocalLevel> record_of_run(const fs::path& out) {
+  std::optional<LocalLevel> level = read_record(out);
+  // A run's folder that was copied has the record of the one that it is a copy of.
+  if (!level || level->folder.filename() != name_of_run(out)) return std::nullopt;
+  return level;
+}
+
 }  // namespace
 
 fs::path local_folder(const fs::path& directory, const fs::path& out) {
@@ -69,9 +77,8 @@ fs::path local_folder(const fs::path& directory, const fs::path& out) {
 }
 
 std::optional<LocalLevel> find_local(const fs::path& out) {
-  std::optional<LocalLevel> level = read_record(out);
-  // A run's folder that was copied has the record of the one that it is a copy of.
-  if (!level || level->folder.filename() != name_of_run(out)) return std::nullopt;
+  const std::optional<LocalLevel> level = record_of_run(out);
+  if (!level) return std::nullopt;
   std::optional<LocalLevel> there = read_record(level->folder);
   const bool is_on_line =
       there && there->folder == level->folder &&
@@ -91,9 +98,11 @@ RunLock lock_local(const fs::path& directory, const fs::path& out) {
 
 std::string line_of(const fs::path& directory, const fs::path& out, LocalStart start,
                     bool has_all) {
-  const std::optional<LocalLevel> found = find_local(out);
-  const bool stays = found && found->folder == local_folder(directory, out) && has_all;
-  return stays && start == LocalStart::kGoesOn ? found->line : random_line();
+  const std::optional<LocalLevel> record = record_of_run(out);
+  if (!record || record->folder != local_folder(directory, out)) return random_line();
+  // A start that was interrupted has brought some nodes there.
+  if (!record->next.empty()) return record->next;
+  return has_all && find_local(out) && start == LocalStart::kGoesOn ? record->line : random_line();
 }
 
 void take_local(const fs::path& directory, const fs::path& out, LocalStart start,
@@ -114,9 +123,10 @@ void take_local(const fs::path& directory, const fs::path& out, LocalStart start
 }
 
 void announce_local(const fs::path& directory, const fs::path& out, const std::string& line) {
-  const std::optional<LocalLevel> before = find_local(out);
-  if (!before || before->line == line) return;
-  write_record(out, {local_folder(directory, out), before->line, line});
+  const std::optional<LocalLevel> before = record_of_run(out);
+  const fs::path folder = local_folder(directory, out);
+  if (before && before->folder == folder && before->line != line)
+    write_record(out, {folder, before->line, line});
 }
 
 void note_local(const fs::path& directory, const fs::path& out, const std::string& line) {

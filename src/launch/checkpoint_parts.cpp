@@ -49,6 +49,7 @@ struct Seen {
 /// What a rank sees of the run's, by step, and which is marked as the best; -1: none.
 struct View {
   bool has_folder = false;
+  std::string fault{};  ///< why not all of them are seen; "": all are
   std::map<Index, Seen> steps{};
   Index best = -1;
 };
@@ -85,6 +86,7 @@ View look(const std::filesystem::path& out) {
       view.best = io::CheckpointStore::step_of_folder(*best).value_or(-1);
   } catch (const Error& error) {
     log::warn("{}", error.what());
+    view.fault = error.what();
   }
   return view;
 }
@@ -93,11 +95,16 @@ json to_json(const View& view) {
   json steps = json::array();
   for (const auto& [step, seen] : view.steps)
     steps.push_back({step, seen.is_aside, seen.part, seen.parts, seen.identity, seen.fault});
-  return {{"has_folder", view.has_folder}, {"steps", std::move(steps)}, {"best", view.best}};
+  return {{"has_folder", view.has_folder},
+          {"fault", view.fault},
+          {"steps", std::move(steps)},
+          {"best", view.best}};
 }
 
 View parse_view(const json& said) {
-  View view{.has_folder = said.at("has_folder").get<bool>(), .best = said.at("best").get<Index>()};
+  View view{.has_folder = said.at("has_folder").get<bool>(),
+            .fault = said.at("fault").get<std::string>(),
+            .best = said.at("best").get<Index>()};
   for (const json& each : said.at("steps"))
     view.steps[each[0].get<Index>()] = {.is_aside = each[1].get<bool>(),
                                         .part = each[2].get<Index>(),
@@ -158,26 +165,40 @@ std::vector<Index> steps_of(const Views& views) {
   return {steps.rbegin(), steps.rend()};
 }
 
+/// A fault that all ranks are told.
+class SharedFault : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws SharedFault on all ranks where what one of them does fails; `takes_part`: whether this
+/// one does anything.
+void do_together(ranks::Exchange& exchange, bool takes_part, const std::function<void()>& work) {
+  const std::string fault =
+      ranks::first_text(&exchange, takes_part ? checkpoint::fault_of(work) : std::string());
+  if (!fault.empty()) throw SharedFault(fault);
+}
+
 /// Brings a checkpoint to the run's folder, on each rank: the manifest from the first of those that
-/// have a part, and what each of them has. Throws Error, the same on all, where that fails.
+/// have a part, and what each of them has. Throws SharedFault where that fails.
 void bring_together(Index step, const Views& views, const LaunchOptions& options,
                     ranks::Exchange& exchange) {
   const std::vector<Index> holders = holders_of(step, views);
   const auto first = static_cast<std::size_t>(holders.front());
   const Index rank = exchange.rank();
   const bool has_part = std::ranges::find(holders, rank) != holders.end();
-  storage::Engine engine;
-  io::CheckpointStore to(options.out, {std::numeric_limits<Index>::max()});
+  std::optional<storage::Engine> engine;
+  io::CheckpointStore to(options.out);
   std::optional<io::CheckpointStore> from;
   std::optional<io::CheckpointStore::Staging> staging;
   std::optional<io::CheckpointManifest> whole;
   const auto together = [&](bool takes_part, const std::function<void()>& work) {
-    const std::string fault =
-        ranks::first_text(&exchange, takes_part ? checkpoint::fault_of(work) : std::string());
-    expect(fault.empty(), "{}", fault);
+    do_together(exchange, takes_part, work);
   };
   std::string text;
-  together(has_part, [&] {
+  together(has_part || rank == 0, [&] {
+    engine.emplace();
+    if (!has_part) return;
     const std::optional<io::LocalLevel> level = io::find_local(options.out);
     expect(level.has_value(), "train.checkpoint_local: its folder is gone");
     from.emplace(level->folder);
@@ -188,14 +209,16 @@ void bring_together(Index step, const Views& views, const LaunchOptions& options
   const io::CheckpointManifest part = io::parse_manifest(text, "the manifest of a part");
   together(rank == 0, [&] {
     whole = io::in_one_folder(part);
-    staging.emplace(checkpoint::begin_copy(engine, to, *whole));
+    // The run has not gone back yet.
+    to.keep_links();
+    staging.emplace(checkpoint::begin_copy(*engine, to, *whole));
   });
   together(has_part, [&] {
-    checkpoint::copy_part(engine, *from, to, step, io::identity_of(part), {}, [](Index) {});
+    checkpoint::copy_part(*engine, *from, to, step, io::identity_of(part), {}, [](Index) {});
   });
   together(rank == 0, [&] {
     io::write_manifest(staging->path(), *whole);
-    staging->commit(/*mark_best=*/views[first].best == step);
+    staging->commit(/*mark_best=*/views[first].best == step, /*prunes=*/false);
   });
   together(true, [&] {
     const auto sees_it = [&] { return std::ranges::count(to.steps(), step) > 0; };
@@ -237,9 +260,7 @@ bool bring_unseen(Index step, const Views& views, const LaunchOptions& options,
                 options.out.string());
     bring_together(step, views, options, exchange);
     return true;
-  } catch (const ranks::AgreedError&) {
-    throw;
-  } catch (const Error& error) {
+  } catch (const SharedFault& error) {
     if (*options.resume != "auto") throw ranks::AgreedError(error.what());
     if (says) log::warn("{}; step {} is not taken from train.checkpoint_local", error.what(), step);
     return false;
@@ -249,7 +270,6 @@ bool bring_unseen(Index step, const Views& views, const LaunchOptions& options,
 /// Whether there is a checkpoint of the step, as far as one can see: what one of the nodes that are
 /// here lacks was never committed.
 bool may_be_whole(Index step, const Views& views) {
-  if (is_damaged(step, views)) return false;
   return !holders_of(step, views).empty() || std::ranges::all_of(views, [&](const View& view) {
     return !view.has_folder || view.steps.contains(step);
   });
@@ -263,7 +283,7 @@ void warn_of_others(const Views& views, const std::set<Index>& taken) {
       if (const auto seen = view.steps.find(step);
           seen != view.steps.end() && !seen->second.fault.empty())
         log::warn("{}; step {} is not taken from train.checkpoint_local", seen->second.fault, step);
-    if (is_aside(step, views) || !may_be_whole(step, views)) continue;
+    if (is_aside(step, views) || is_damaged(step, views) || !may_be_whole(step, views)) continue;
     return log::warn(
         "step {} is not taken from train.checkpoint_local: a part of it is on a node that is not "
         "here, or was lost",
@@ -272,13 +292,18 @@ void warn_of_others(const Views& views, const std::set<Index>& taken) {
 }
 
 std::string leftovers_text(const LaunchOptions& options, const Views& views) {
+  const std::string record = (options.out / "local.json").string();
+  for (const View& view : views)
+    if (!view.fault.empty())
+      return fmt::format("{}; mend it, or remove {} to begin anew", view.fault, record);
   for (const Index step : steps_of(views)) {
-    if (is_aside(step, views) || !may_be_whole(step, views)) continue;
-    return fmt::format(
-        "train.checkpoint_local: there are parts of step {} of this run, and others are on nodes "
-        "that are not here, or could not be copied: start on the nodes that it ran on, with room "
-        "in {}, or remove {} to begin anew",
-        step, options.out.string(), (options.out / "local.json").string());
+    const bool is_of_use = is_damaged(step, views) || may_be_whole(step, views);
+    if (is_of_use && !is_aside(step, views))
+      return fmt::format(
+          "train.checkpoint_local: there are parts of step {} of this run, and others are damaged, "
+          "on nodes that are not here, or could not be copied: start on the nodes that it ran on, "
+          "with room in {}, or remove {} to begin anew",
+          step, options.out.string(), record);
   }
   return "";
 }
@@ -337,17 +362,32 @@ void take_whole(const train::Trainer& trainer, const LaunchOptions& options,
   const bool has_all = !holders.empty() &&
                        views[static_cast<std::size_t>(holders.front())].steps.at(step).identity ==
                            io::identity_of(checkpoint->manifest());
-  const std::string fault = ranks::first_text(
-      exchange, has_all ? ""
-                        : fmt::format("{}: ranks own what is on the disk of another node: resume "
-                                      "on all nodes that wrote it, or from a checkpoint in --out",
-                                      checkpoint->folder().string()));
-  expect(fault.empty(), "{}", fault);
-  if (exchange->rank() == 0)
-    log::info("step {}: ranks own other parts than those that wrote it: copying it to {} first",
-              step, options.out.string());
-  bring_together(step, views, options, *exchange);
-  checkpoint.emplace(io::CheckpointStore(options.out).resolve(std::to_string(step)));
+  do_together(*exchange, true, [&] {
+    expect(has_all,
+           "{}: ranks own what is on the disk of another node: resume on all nodes that wrote it, "
+           "or from a checkpoint in --out",
+           checkpoint->folder().string());
+  });
+  const bool says = exchange->rank() == 0;
+  // A run that ended has brought it there.
+  bool is_there = false;
+  do_together(*exchange, says, [&] {
+    const io::CheckpointStore shared(options.out);
+    is_there = std::ranges::count(shared.steps(), step) > 0 &&
+               io::read_manifest(shared.resolve(std::to_string(step))) ==
+                   io::in_one_folder(checkpoint->manifest());
+  });
+  if (!gather(*exchange, {{"is_there", is_there}}).front().at("is_there").get<bool>()) {
+    if (says)
+      log::info("step {}: ranks own other parts than those that wrote it: copying it to {} first",
+                step, options.out.string());
+    bring_together(step, views, options, *exchange);
+  }
+  std::optional<train::CheckpointReader> whole;
+  do_together(*exchange, true, [&] {
+    whole.emplace(io::CheckpointStore(options.out).resolve(std::to_string(step)));
+  });
+  checkpoint = std::move(whole);
 }
 
 }  // namespace dos::launch

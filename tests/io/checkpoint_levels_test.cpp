@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "fails_with.hpp"
@@ -91,6 +93,37 @@ TEST_F(Levels, IsFoundWhileItGoesOverToAnotherLine) {
   EXPECT_EQ(find_local(out).value().line, next);
   EXPECT_EQ(line_of(disk, out, LocalStart::kGoesOn), next);
   EXPECT_NE(line_of(disk, out, LocalStart::kGoesOn, /*has_all=*/false), next);
+}
+
+// A start that was interrupted between two nodes is completed by the next one, on whichever.
+TEST_F(Levels, ALineThatWasAnnouncedIsTaken) {
+  claim(LocalStart::kGoesOn);
+  const std::string before = find_local(out).value().line;
+  const std::string next = line_of(disk, out, LocalStart::kGoesBack);
+  announce_local(disk, out, next);
+  for (const LocalStart start : {LocalStart::kGoesOn, LocalStart::kGoesBack})
+    EXPECT_EQ(line_of(disk, out, start), next);
+  take_local(disk, out, LocalStart::kGoesBack, next);
+  announce_local(disk, out, line_of(disk, out, LocalStart::kGoesBack));
+  EXPECT_EQ(find_local(out).value().line, next);
+  // Another node's folder, which is on the line of before.
+  fs::rename(disk, scratch / "one");
+  fs::create_directories(folder());
+  write_durably(folder() / "local.json",
+                nlohmann::json{{"folder", folder().string()}, {"line", before}}.dump());
+  EXPECT_EQ(find_local(out).value().line, before);
+}
+
+// The first rank may be on a node that has none.
+TEST_F(Levels, ALineIsAnnouncedFromANodeWithoutTheFolder) {
+  claim(LocalStart::kGoesOn);
+  const std::string before = find_local(out).value().line;
+  fs::rename(disk, scratch / "elsewhere");
+  const std::string next = line_of(disk, out, LocalStart::kGoesOn);
+  EXPECT_NE(next, before);
+  announce_local(disk, out, next);
+  fs::rename(scratch / "elsewhere", disk);
+  EXPECT_EQ(find_local(out).value().line, before);
 }
 
 TEST_F(Levels, OneProcessHasIt) {
