@@ -9,6 +9,7 @@
 
 #include "base/stop.hpp"
 #include "base/units.hpp"
+#include "platform/starved_threads.hpp"
 #include "rt/device.hpp"
 
 namespace dos::launch {
@@ -54,8 +55,10 @@ std::string stall_text(const std::vector<DeviceRoom>& devices, const rt::Progres
 }
 
 DeviceWatch::Sources DeviceWatch::session_sources() {
-  return {.rooms = [devices = rt::devices()] { return rooms_of(devices); },
-          .progress = &rt::progress};
+  return {
+      .rooms = [devices = rt::devices()] { return rooms_of(devices); },
+      .progress = &rt::progress,
+      .is_starved = [threads = platform::StarvedThreads()]() mutable { return threads.look(); }};
 }
 
 DeviceWatch::DeviceWatch(double patience_s, const std::string& advice,
@@ -77,7 +80,7 @@ void DeviceWatch::watch(const std::stop_token& stop) {
     const std::vector<DeviceRoom> rooms = sources_.rooms();
     last_words_.apply(std::ranges::any_of(rooms, is_full));
     const rt::Progress now = sources_.progress();
-    if (!detector.has_stalled(now)) continue;
+    if (sources_.is_starved() || !detector.has_stalled(now)) continue;
     end_(stall_text(rooms, now, patience_s_) + "\n" + advice_);
     return;
   }

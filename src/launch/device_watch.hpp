@@ -25,7 +25,8 @@ std::string stall_text(const std::vector<DeviceRoom>& devices, const rt::Progres
                        double seconds);
 
 /// Watches a session with devices while a run goes on, on a thread of its own: a device without
-/// room for the next task or message makes StarPU try for ever (rt::StallDetector), or abort. An
+/// room for the next task or message makes StarPU try for ever (rt::StallDetector), or abort. Looks
+/// at which the system has had no processor for the program do not count. An
 /// abort while a device has less than a sixteenth of its memory left says `advice`.
 class DeviceWatch {
  public:
@@ -36,6 +37,7 @@ class DeviceWatch {
   struct Sources {
     std::function<std::vector<DeviceRoom>()> rooms;
     std::function<rt::Progress()> progress;
+    std::function<bool()> is_starved = [] { return false; };  ///< the program, since the last look
   };
 
   /// The devices and tasks of the running session, which outlives what looks at it.

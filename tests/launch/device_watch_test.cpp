@@ -68,8 +68,15 @@ class Scene {
                   ++looks_;
                   changed_.notify_all();
                   return progress_(looks_);
+                },
+            .is_starved =
+                [this] {
+                  const std::lock_guard lock(mutex_);
+                  return looks_ <= starved_looks_;
                 }};
   }
+  /// So many looks, from the first on, find that there was no processor.
+  void starve(Index looks) { starved_looks_ = looks; }
 
   /// For the watch to call at the end.
   void end(const std::string& words) {
@@ -97,6 +104,7 @@ class Scene {
   std::mutex mutex_;
   std::condition_variable changed_;
   Index looks_ = 0;
+  Index starved_looks_ = 0;
   std::vector<std::string> words_;
 };
 
@@ -117,6 +125,16 @@ TEST(DeviceWatch, SaysOnceWhatIsFullAndWhatHelpsAfterSoManyLooks) {
       testing::ElementsAre(
           "CUDA 0 has no memory for the next task: 1.00 MiB of 100 MiB are free; ready "
           "tasks: 3, of which none has run for 0.0001 s (train.stall_timeout_s)\nuse less"));
+}
+
+// A system that has no processor for the program for a minute or more makes no run end.
+TEST(DeviceWatch, DoesNotCountLooksWithoutAProcessor) {
+  Scene scene([](Index) { return kWaits; });
+  scene.starve(2 * kLooks);
+  auto watched = watch(scene);
+  scene.wait_for_end();
+  watched.reset();
+  EXPECT_EQ(scene.looks(), 2 * kLooks + 1 + kLooks);
 }
 
 TEST(DeviceWatch, BeginsToCountAnewWhenATaskHasEnded) {
