@@ -7,16 +7,20 @@ usage: bench/checkpoint_cost.py [--build DIR] [--folder DIR] [--model PRESET] [-
 Each round trains anew with every setting in turn, in a folder of DIR, on random tokens. Prints medians over the rounds of
 the median step, its ratio to that without checkpoints, the time of a checkpoint from its request to its link, the rate
 that follows, for how long updates waited, and the peak of memory beyond that of runs without; with --raw beside the rate at which
-threads that do nothing else write as many bytes durably (benchmark io), after each run; with --torch for how long torch.save() of as many bytes, with fsync(), would keep
+threads that do nothing else write as many bytes durably (benchmark io), after each run, and a row `plain`: runs without checkpoints,
+beside which another process writes as many bytes over a file once a step (`of_plain`: a checkpoint's rate beside its); with --torch for how long torch.save() of as many bytes, with fsync(), would keep
 a step waiting. docs/performance/checkpoints.md has such a run.
 """
 
 import json
+import mmap
+import multiprocessing
 import os
 import statistics
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from short_runs import WARM_UP, fail, parser_of, train, write_tokens
@@ -58,6 +62,55 @@ def raw_rate(build, folder, megabytes):
     return json.loads(result.stdout)["write"]["raw_mb_per_s"]
 
 
+def write_over(path, megabytes, period, ends, rates):
+    """Writes so many bytes over a file, past the page cache and to the device, once in each period of seconds, until `ends`; the
+    MB/s of each time go to `rates`."""
+    block, threads = 4 << 20, 4
+    blocks = round(megabytes * 1e6 / block)
+    memory = memoryview(mmap.mmap(-1, blocks * block))
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    for first in range(0, len(memory), 4096):
+        memory[first] = 1
+
+    def write(turn):
+        for i in range(turn, blocks, threads):
+            os.pwrite(file, memory[i * block:(i + 1) * block], i * block)
+
+    with ThreadPoolExecutor(threads) as pool:
+        is_there = False
+        while not ends.is_set():
+            begin = time.monotonic()
+            list(pool.map(write, range(threads)))
+            os.fdatasync(file)
+            seconds = time.monotonic() - begin
+            if is_there:  # the first time its blocks are found
+                rates.put(blocks * block / 1e6 / seconds)
+            is_there = True
+            ends.wait(max(0, period - seconds))
+    os.close(file)
+
+
+def beside_plain_writer(folder, megabytes, period, work):
+    """What `work` returns, and the median rate of write_over() meanwhile."""
+    path = folder / "plain"
+    ends, rates = multiprocessing.Event(), multiprocessing.Queue()
+    writer = multiprocessing.Process(target=write_over, args=(path, megabytes, period, ends, rates))
+    writer.start()
+    try:
+        result = work()
+    finally:
+        ends.set()
+    found = []
+    while writer.is_alive() or not rates.empty():
+        if rates.empty():
+            time.sleep(0.01)
+        else:
+            found.append(rates.get())
+    writer.join()
+    path.unlink()
+    return result, statistics.median(found)
+
+
 def summarise(run):
     steps = [line for line in run.lines if line["step"] > WARM_UP]
     saved = [line for line in steps if line.get("checkpoint_committed")]
@@ -80,6 +133,8 @@ def main():
         folder = Path(name)
         write_tokens(folder / "data")
         found = {every: [] for every in options.every}
+        if options.raw:
+            found["plain"] = []
         for _ in range(options.rounds):
             for every in options.every:
                 keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": every}
@@ -90,20 +145,30 @@ def main():
                     summary["durable"] = summary["mb"] / summary["checkpoint_s"] / summary["raw_mb_per_s"]
                 if options.torch and "mb" in summary:
                     summary["torch_save_s"] = seconds_of_torch(folder, summary["mb"])
+            saved = next((runs[-1] for runs in found.values() if runs and "mb" in runs[-1]), None)
+            if options.raw and saved:
+                keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": 0}
+                run, rate = beside_plain_writer(folder, saved["mb"], saved["ms_mean"] / 1e3,
+                                                lambda chosen=keys: train(options.build, folder, chosen, options.set))
+                found["plain"].append(summarise(run) | {"mb_per_s": rate})
     rows = []
     for every, runs in found.items():
+        if not runs:
+            continue
         row = {"every": every}
         for field in runs[0]:
             row[field] = statistics.median(run[field] for run in runs if field in run)
         if 0 in found:
             row["ratio"] = statistics.median(a["ms_mean"] / b["ms_mean"] for a, b in zip(runs, found[0], strict=True))
             row["mb_beyond"] = statistics.median(a["mb_resident"] - b["mb_resident"] for a, b in zip(runs, found[0], strict=True))
+        if found.get("plain") and every != "plain" and "mb_per_s" in row:
+            row["of_plain"] = statistics.median(a["mb_per_s"] / b["mb_per_s"] for a, b in zip(runs, found["plain"], strict=True))
         rows.append(row)
     if options.json:
         print(json.dumps(rows, indent=1))
         return
     for row in rows:
-        print("  ".join(f"{key} {value:.4g}" for key, value in row.items()))
+        print("  ".join(f"{key} {value if isinstance(value, str) else format(value, '.4g')}" for key, value in row.items()))
 
 
 if __name__ == "__main__":
