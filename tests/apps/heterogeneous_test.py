@@ -8,7 +8,7 @@ import re
 import sys
 import unittest
 
-from harness import AppTest, TINY, program, settings
+from harness import AppTest, PATIENCE, TINY, program, settings
 
 DEVICE = sys.argv.pop(1)
 POCL = {"STARPU_OPENCL_ON_CPUS": "1"}
@@ -16,7 +16,7 @@ LIMIT = f"STARPU_LIMIT_{DEVICE.upper()}_MEM"
 NAME = {"opencl": "train.opencl_devices", "cuda": "train.cuda_devices"}[DEVICE]
 # Subgroups of at most 1500 parameters: enough of them to divide.
 KEYS = {"train.opencl_devices": 0, "train.cuda_devices": 0, NAME: 1, "train.workers": 1, "train.lanes": 2, "model.width": 32,
-        "sched.subgroup_params": 1500, "train.validate_every": 0}
+        "sched.subgroup_params": 1500, "train.validate_every": 0, "train.stall_timeout_s": PATIENCE}
 # States that neither the device nor the host has room for: twice as wide where whole MiB count beside a model.
 STATES_EVERYWHERE = {"opencl": {"model.width": 96}, "cuda": {"model.width": 192}}
 ROOM_OF_STATES = {"opencl": 1, "cuda": 2}
