@@ -98,11 +98,10 @@ double checkpoint_bytes(const train::Run& run) {
   const double all = real(values[MemoryCategory::kParameters]) + real(states);
   const bool has_two = !run.config.train.checkpoint_local.empty();
   const Index devices = has_two ? 2 : 1;
-  // Of nodes with disks of their own the first rank of each copies, whichever that is.
-  const bool copies = has_two;
   return std::min(real(checkpoint::Writer::bytes(buffers) + devices * storage::buffer_bytes()),
                   real(checkpoint::Writer::kMostUnderWay) * all) +
-         (copies ? std::min(real(checkpoint::Copier::bytes()), all) : 0);
+         // Of nodes with disks of their own the first rank of each copies, whichever that is.
+         (has_two ? std::min(real(checkpoint::Copier::bytes()), all) : 0);
 }
 
 }  // namespace

@@ -50,12 +50,12 @@ std::string line_of(const std::filesystem::path& directory, const std::filesyste
                     LocalStart start, bool has_all = true);
 
 /// Makes the folder of this node the run's, with that line_of(): removes what is there of another,
-/// or of a run that begins anew. Pre: this process has locked it. Throws Error.
+/// or of a run that begins anew. Pre: a process of this node has locked it. Throws Error.
 void take_local(const std::filesystem::path& directory, const std::filesystem::path& out,
                 LocalStart start, const std::string& line);
 
 /// Says in `out` that nodes are about to take their folders: until note_local() says that they
-/// have, what is on either line is the run's. Throw Error.
+/// have, what is on either line is the run's. Both throw Error.
 void announce_local(const std::filesystem::path& directory, const std::filesystem::path& out,
                     const std::string& line);
 void note_local(const std::filesystem::path& directory, const std::filesystem::path& out,

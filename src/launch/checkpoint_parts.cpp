@@ -165,22 +165,8 @@ std::vector<Index> steps_of(const Views& views) {
   return {steps.rbegin(), steps.rend()};
 }
 
-/// A fault that all ranks are told.
-class SharedFault : public Error {
- public:
-  using Error::Error;
-};
-
-/// Throws SharedFault on all ranks where what one of them does fails; `takes_part`: whether this
-/// one does anything.
-void do_together(ranks::Exchange& exchange, bool takes_part, const std::function<void()>& work) {
-  const std::string fault =
-      ranks::first_text(&exchange, takes_part ? checkpoint::fault_of(work) : std::string());
-  if (!fault.empty()) throw SharedFault(fault);
-}
-
 /// Brings a checkpoint to the run's folder, on each rank: the manifest from the first of those that
-/// have a part, and what each of them has. Throws SharedFault where that fails.
+/// have a part, and what each of them has. Throws AgreedError where that fails.
 void bring_together(Index step, const Views& views, const LaunchOptions& options,
                     ranks::Exchange& exchange) {
   const std::vector<Index> holders = holders_of(step, views);
@@ -250,18 +236,16 @@ std::optional<Index> find_unseen(const LaunchOptions& options, const Views& view
 bool bring_unseen(Index step, const Views& views, const LaunchOptions& options,
                   ranks::Exchange& exchange) {
   const bool says = exchange.rank() == 0;
+  std::unique_ptr<io::RunLock> lock;
+  do_together(exchange, says, [&] { lock = lock_output(options); });
+  if (says)
+    log::info("step {}: not all nodes have a part of it: copying it to {} first", step,
+              options.out.string());
   try {
-    std::unique_ptr<io::RunLock> lock;
-    const std::string fault = ranks::first_text(
-        &exchange, says ? checkpoint::fault_of([&] { lock = lock_output(options); }) : "");
-    if (!fault.empty()) throw ranks::AgreedError(fault);
-    if (says)
-      log::info("step {}: not all nodes have a part of it: copying it to {} first", step,
-                options.out.string());
     bring_together(step, views, options, exchange);
     return true;
-  } catch (const SharedFault& error) {
-    if (*options.resume != "auto") throw ranks::AgreedError(error.what());
+  } catch (const ranks::AgreedError& error) {
+    if (*options.resume != "auto") throw;
     if (says) log::warn("{}; step {} is not taken from train.checkpoint_local", error.what(), step);
     return false;
   }
@@ -317,6 +301,12 @@ std::vector<json> gather(ranks::Exchange& exchange, const json& mine) {
     all.push_back(
         parse_json_object(text, "what a rank says", "start all ranks with the same program"));
   return all;
+}
+
+void do_together(ranks::Exchange& exchange, bool takes_part, const std::function<void()>& work) {
+  const std::string fault =
+      ranks::first_text(&exchange, takes_part ? checkpoint::fault_of(work) : std::string());
+  if (!fault.empty()) throw ranks::AgreedError(fault);
 }
 
 void agree_on_local_steps(LaunchOptions& options, ranks::Exchange* exchange) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <vector>
@@ -20,10 +21,15 @@ namespace dos::launch {
 /// What each rank says, by rank, on every rank. Throws Error after a failure.
 std::vector<nlohmann::json> gather(ranks::Exchange& exchange, const nlohmann::json& mine);
 
-/// The steps of those that all ranks see, with all of their parts on the nodes that the ranks are
-/// on; rank 0 warns of damage that only some see. What --resume names is
-/// brought to the run's folder first where its parts are all there, and not all ranks see one.
-/// Sets local_steps and local_leftovers. `exchange` may be null: one rank.
+/// Throws ranks::AgreedError on all ranks where what one of them does fails; `takes_part`: whether
+/// this one does anything.
+void do_together(ranks::Exchange& exchange, bool takes_part, const std::function<void()>& work);
+
+/// Sets options.local_steps, the steps of those that all ranks see, with all of their parts on the
+/// nodes that the ranks are on, and local_leftovers; rank 0 warns of damage that only some see.
+/// What
+/// --resume names is brought to the run's folder first where its parts are all there, and not all
+/// ranks see one. `exchange` may be null: one rank.
 void agree_on_local_steps(LaunchOptions& options, ranks::Exchange* exchange);
 
 /// Where a rank owns what is on the disk of another node, brings the checkpoint to the run's

@@ -12,7 +12,6 @@
 #include "base/error.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
-#include "checkpoint/fault_of.hpp"
 #include "io/checkpoint_levels.hpp"
 #include "launch/checkpoint_parts.hpp"
 #include "launch/look_for.hpp"
@@ -157,10 +156,7 @@ void take_local_folders(const LaunchOptions& options, const config::TrainConfig&
   const auto line = said.at("line").get<std::string>();
   if (start == io::LocalStart::kAnew && !options.local_leftovers.empty())
     throw ranks::AgreedError(options.local_leftovers);
-  std::string fault;
-  if (leads) fault = checkpoint::fault_of([&] { io::take_local(local, options.out, start, line); });
-  fault = ranks::first_text(exchange, fault);
-  if (!fault.empty()) throw ranks::AgreedError(fault);
+  do_together(*exchange, leads, [&] { io::take_local(local, options.out, start, line); });
   if (writes) io::note_local(local, options.out, line);
 }
 
