@@ -64,6 +64,7 @@ CheckpointStore::Staging::~Staging() {
   // As long as the name is among those being written, nobody else touches the folder.
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  store_->discarded_.end_of(path_);
   const std::lock_guard lock(store_->mutex_);
   store_->writing_.erase(path_.filename().string());
 }
@@ -73,6 +74,7 @@ fs::path CheckpointStore::Staging::commit(bool mark_best, bool prunes) {
   // Not under the lock of what follows: it takes as long as the device.
   sync_directory(path_);
   const Change change(*store_);
+  store_->discarded_.end_of(path_);
   fs::path final_folder = store_->publish(path_, step_, mark_best, prunes);
   std::exchange(store_, nullptr)->writing_.erase(path_.filename().string());
   return final_folder;

@@ -77,7 +77,7 @@ void DiscardedFolders::take(const fs::path& folder) {
   // One of the same step may still be on its way.
   for (Index number = 2; names_.contains(name); ++number)
     name = name_of(fmt::format("-{}", number));
-  waiting_.push_back({.path = folder.parent_path() / name, .is_used = false});
+  waiting_.push_back({.path = folder.parent_path() / name, .user = {}, .is_over = false});
   try {
     rename_folder(folder, waiting_.back().path);
   } catch (...) {
@@ -100,7 +100,7 @@ bool DiscardedFolders::reuse(const fs::path& path, Index bytes) {
     if (!fs::exists(fs::symlink_status(spare, cause))) continue;
     // On the device, too, the checkpoint has lost its name before its bytes are written over.
     sync_directory(folder.path.parent_path());
-    folder.is_used = true;
+    folder.user = path.parent_path();
     fs::rename(spare, path, cause);
     if (cause) continue;
     // Only now: who has the folder open could have found it under the old name.
@@ -112,19 +112,25 @@ bool DiscardedFolders::reuse(const fs::path& path, Index bytes) {
   return false;
 }
 
+void DiscardedFolders::end_of(const fs::path& user) {
+  const std::lock_guard lock(mutex_);
+  for (Folder& folder : waiting_) folder.is_over |= folder.user == user;
+}
+
 void DiscardedFolders::remove(std::size_t spares) noexcept {
   std::unique_lock lock(mutex_);
   for (auto folder = waiting_.rbegin(); folder != waiting_.rend(); ++folder) {
-    if (folder->is_used || spares == 0)
-      folder->is_used = true;
+    if (!folder->user.empty()) continue;
+    if (spares == 0)
+      folder->is_over = true;
     else
       --spares;
   }
   while (true) {
-    const auto used = std::ranges::find_if(waiting_, &Folder::is_used);
-    if (used == waiting_.end()) return;
-    const fs::path folder = std::move(used->path);
-    waiting_.erase(used);
+    const auto over = std::ranges::find_if(waiting_, &Folder::is_over);
+    if (over == waiting_.end()) return;
+    const fs::path folder = std::move(over->path);
+    waiting_.erase(over);
     lock.unlock();
     std::error_code cause;
     fs::remove_all(folder, cause);

@@ -27,14 +27,18 @@ class DiscardedFolders {
   /// and nobody has it open, as the kernel tells of local file systems. Others of the name, up to
   /// the one that is given, are removed: their room is for the next. Throws Error.
   [[nodiscard]] bool reuse(const std::filesystem::path& path, Index bytes);
-  /// Removes what was taken, but the newest `spares` that reuse() has not used. Warns of what
-  /// cannot be removed.
+  /// Nothing more is given to files of this folder: what was given to it last, and is left of its
+  /// folders, is none's.
+  void end_of(const std::filesystem::path& user);
+  /// Removes what was taken, but the newest `spares` of which reuse() has given nothing, and those
+  /// whose user has not ended. Warns of what cannot be removed.
   void remove(std::size_t spares = 0) noexcept;
 
  private:
   struct Folder {
     std::filesystem::path path;
-    bool is_used = false;
+    std::filesystem::path user;  ///< the folder that a file of it was given to last
+    bool is_over = false;        ///< nobody waits for what is left
   };
 
   mutable std::mutex mutex_;     ///< of what follows

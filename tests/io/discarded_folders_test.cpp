@@ -133,6 +133,7 @@ TEST_F(SpareFiles, MayBeOpenedMeanwhile) {
     discard("step-1");
     static_cast<void>(reuse());
     fs::remove(scratch_ / kFile);
+    discarded_.end_of(scratch_.path());
     discarded_.remove();
   }
   is_over = true;
@@ -147,11 +148,26 @@ TEST_F(SpareFiles, StayAsManyAsAreAskedForTheNewestOfThem) {
   EXPECT_THAT(names_in(scratch_.path()),
               UnorderedElementsAre("step-2.discarded.tmp", "step-3.discarded.tmp"));
   EXPECT_TRUE(reuse());
+  discarded_.end_of(scratch_.path());
   discarded_.remove(2);
   EXPECT_THAT(names_in(scratch_.path()), UnorderedElementsAre(kFile, "step-3.discarded.tmp"))
       << "what was used is of no use any more";
   discarded_.remove();
   EXPECT_THAT(names_in(scratch_.path()), UnorderedElementsAre(kFile));
+}
+
+// Others begin, and end, between the files of a checkpoint.
+TEST_F(SpareFiles, OfOneFolderAreForOneUser) {
+  const std::string other = "other.safetensors";
+  write_durably(make("step-1") / other, std::string(kBytes, 'x'));
+  discard("step-1");
+  EXPECT_TRUE(reuse());
+  discarded_.end_of(scratch_ / "step-3.tmp");
+  discarded_.remove(0);
+  EXPECT_TRUE(discarded_.reuse(scratch_ / other, kBytes));
+  discarded_.end_of(scratch_.path());
+  discarded_.remove(0);
+  EXPECT_THAT(names_in(scratch_.path()), UnorderedElementsAre(kFile, other));
 }
 
 TEST(DiscardedFolders, ThatAreNotThereAreAnError) {
