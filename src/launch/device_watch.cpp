@@ -11,6 +11,7 @@
 #include "base/units.hpp"
 #include "platform/starved_threads.hpp"
 #include "rt/device.hpp"
+#include "storage/engine.hpp"
 
 namespace dos::launch {
 namespace {
@@ -57,7 +58,12 @@ std::string stall_text(const std::vector<DeviceRoom>& devices, const rt::Progres
 DeviceWatch::Sources DeviceWatch::session_sources() {
   return {
       .rooms = [devices = rt::devices()] { return rooms_of(devices); },
-      .progress = &rt::progress,
+      .progress =
+          [] {
+            rt::Progress now = rt::progress();
+            now.transfers = storage::Engine::open_transfers();
+            return now;
+          },
       .is_starved = [threads = platform::StarvedThreads()]() mutable { return threads.look(); }};
 }
 

@@ -51,8 +51,8 @@ void note_end_of_access() noexcept {
 
 bool StallDetector::has_stalled(const Progress& now) {
   const bool has_work = now.ready > 0 || (now.accesses.waiting() > 0 && now.accesses.held() == 0);
-  const bool is_idle = has_work && now.started == now.ended && now.ended == before_.ended &&
-                       now.accesses == before_.accesses;
+  const bool is_idle = has_work && now.transfers == 0 && now.started == now.ended &&
+                       now.ended == before_.ended && now.accesses == before_.accesses;
   before_ = now;
   idle_looks_ = is_idle ? idle_looks_ + 1 : 0;
   return idle_looks_ >= patience_;

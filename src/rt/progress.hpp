@@ -24,6 +24,7 @@ struct Progress {
   Index started = 0;
   Index ended = 0;
   DeviceAccesses accesses = {};
+  Index transfers = 0;  ///< of files, that have not ended; progress() knows none
 };
 
 /// Of the running session; from any thread.
@@ -40,14 +41,16 @@ void note_end_of_access() noexcept;
 /// room for the next task's buffers, or for an access, and nothing is left that it could evict: it
 /// tries again for ever, and what depends on the task or the access waits.
 ///
+/// Transfers that have not ended may be what all waits for: a disk that hangs goes on, or fails.
+///
 /// An access alone is no sign of that while another one is held: its holder may be another rank,
 /// which takes as long as it takes, and the memory comes back when it is done. So ranks that wait
 /// for each other, each for memory that the others' messages hold, are not found.
 class StallDetector {
  public:
   /// `patience`: how many looks in a row must show ready tasks, or accesses that wait while none is
-  /// held, and that no task runs and neither a task nor an access has got on. Looks, not time: a
-  /// process that was stopped has not stalled.
+  /// held, and that no task runs, no transfer is under way, and neither a task nor an access has
+  /// got on. Looks, not time: a process that was stopped has not stalled.
   explicit StallDetector(Index patience) : patience_(patience) {}
 
   /// The next look; whether it is the last one needed.

@@ -73,6 +73,9 @@ class Engine {
   /// Until every transfer has ended and its Done has returned. Not from a Done.
   void wait_all();
 
+  /// Of all engines of the process, transfers that have not ended.
+  [[nodiscard]] static Index open_transfers();
+
   /// Tells `observer`, which must outlive the engine, of each transfer that ends: its bytes that
   /// were moved, from the start of its first operation to the end of its last. Null: nobody.
   void observe(Observer* observer);

@@ -34,6 +34,15 @@ TEST(StallDetector, BeginsAnewWhenSomethingHappens) {
   }
 }
 
+// States on a disk that hangs.
+TEST(StallDetector, LetsTransfersEnd) {
+  StallDetector detector(2);
+  constexpr Progress kReads{.ready = 2, .started = 5, .ended = 5, .transfers = 1};
+  for (int look = 0; look < 9; ++look) EXPECT_FALSE(detector.has_stalled(kReads));
+  EXPECT_FALSE(detector.has_stalled(kIdle));
+  EXPECT_TRUE(detector.has_stalled(kIdle));
+}
+
 /// No task is ready: all that is to come waits for an access to a device's memory.
 Progress with_accesses(DeviceAccesses accesses) {
   return {.ready = 0, .started = 5, .ended = 5, .accesses = accesses};

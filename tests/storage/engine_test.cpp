@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -158,6 +159,21 @@ TEST_P(EngineTest, ATransferMaySubmitTheNext) {
   engine.wait_all();
   EXPECT_EQ(outcomes_.all(), 2);
   EXPECT_TRUE(back == bytes);
+}
+
+TEST_P(EngineTest, AreCountedWhileTheyAreOpen) {
+  const Index before = Engine::open_transfers();
+  const DirectFile file = DirectFile::create(scratch_ / "file", 1 << 20);
+  const std::vector<std::byte> bytes = byte_pattern(1 << 20, 1);
+  std::atomic<Index> meanwhile = 0;
+  Engine engine({}, backend());
+  for (int i = 0; i < 2; ++i)
+    engine.write(file, 0, bytes, [&](const std::string&) {
+      meanwhile = std::max(meanwhile.load(), Engine::open_transfers() - before);
+    });
+  engine.wait_all();
+  EXPECT_GE(meanwhile, 1);
+  EXPECT_EQ(Engine::open_transfers(), before);
 }
 
 TEST_P(EngineTest, NothingIsATransfer) {
