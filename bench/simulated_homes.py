@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """simulated_homes.py: steps on simulated nodes whose host memory does not hold all states.
 
-Runs simulated_step of the preset simgrid for the rows of docs/performance/disks.md: states on GPU, host and disks, and the
-same without those that a GPU keeps. Prints the table in Markdown, a row as soon as it is known. Simulated time is the same
-on every machine and each time."""
+Runs simulated_step of the preset simgrid for the rows of docs/performance/disks.md: states on GPU, host and disks, with
+and without clipping, over the first disk alone, and without those that a GPU keeps. Prints the table in Markdown, a row as
+soon as it is known. Simulated time is the same on every machine and each time."""
 
 import argparse
 
@@ -21,8 +21,8 @@ ROWS = [
     *(("rtx4090", "llama-7b", batch, host, disks) for batch, host, disks in ((4, 60, ONE), (4, 30, TWO))),
     ("h100-4x-nvme", "llama-20b", 1, 100, ()), ("h100-4x-nvme", "llama-20b", 4, 60, ()),
 ]
-HEADER = ("| node | model | B | host, GB | disks | GPU | host | disk | planned | step | of it disks | without the GPU | then on disk |\n"
-          "|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+HEADER = ("| node | model | B | host, GB | disks | GPU | host | disk | planned | step | planned without | step | disks | one disk | without the GPU |\n"
+          "|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 GIGA = 1e9
 
 
@@ -35,12 +35,15 @@ def run_of(program, row, *more):
 
 def line(program, row):
     """The row of the table."""
-    run, without = (run_of(program, row, *more) for more in ((), ("--set", "sched.resident=false")))
     node, model, batch, host, disks = row
+    run, unclipped, without = (run_of(program, row, *more) for more in ((), ("--unclipped",), ("--set", "sched.resident=false")))
     cells = [node, model, batch, host, " + ".join(disks) or "its own"]
     cells += [f"{run[key] / GIGA:.1f}" for key in ("on_gpu", "in_host", "on_disk")]
-    cells += [f"{run['planned_seconds']:.2f}", f"{mean(run):.2f}", f"{run['disk_busy_seconds'] / len(run['step_seconds']):.2f}",
-              f"{mean(without):.2f}", f"{without['on_disk'] / GIGA:.1f}"]
+    for each in (run, unclipped):
+        cells += [f"{each['planned_seconds']:.2f}", f"{mean(each):.2f}"]
+    cells.append(f"{run['disk_busy_seconds'] / len(run['step_seconds']):.2f}")
+    cells.append(f"{mean(run_of(program, (*row[:4], disks[:1]))):.2f}" if len(disks) > 1 else "")
+    cells.append(f"{mean(without):.2f}")
     return "| " + " | ".join(map(str, cells)) + " |"
 
 

@@ -115,15 +115,16 @@ units::Seconds planned_step(const planner::Request& request, sched::Problem prob
   problem.cost.banks = step.task.goes_ahead ? 2 : 1;
   const std::vector<sched::DepthPasses> depths = planner::depth_passes(request.model, phases);
   problem.forward.clear();
-  if (!step.task.goes_ahead) problem.forward = planner::forward_beside(problem, depths);
+  if (!step.task.goes_ahead && !step.task.is_unclipped)
+    problem.forward = planner::forward_beside(problem, depths);
   sched::PolicyOptions options = request.settings.policy;
   options.residents = options.residents && !problem.has_kept();
   const sched::Plan plan = sched::plan_beside_gradients(request.policy, problem, options);
   if (!planner::runs_beside(problem, plan))
     return phases.forward + phases.backward + plan.time + plan.refetch;
   std::vector<bool> ahead;
-  for (std::size_t i = 0; step.task.goes_ahead && i < problem.subgroups.size(); ++i)
-    ahead.push_back(!step.task.are_away(i));
+  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
+    ahead.push_back(step.task.is_unclipped || (step.task.goes_ahead && !step.task.are_away(i)));
   return planner::step_beside(sched::settled(problem, plan), plan, {depths, ahead},
                               step.bound.time);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -108,6 +111,17 @@ struct Option {
   [[nodiscard]] constexpr bool is_for_training() const { return value != nullptr; }
   [[nodiscard]] constexpr bool is_for_plan() const { return plan.set.index() != 0; }
 };
+
+/// The second list behind the first.
+template <std::size_t First, std::size_t Second>
+constexpr std::array<Option, First + Second> joined(const std::array<Option, First>& first,
+                                                    const std::array<Option, Second>& second) {
+  return [&]<std::size_t... I, std::size_t... J>(std::index_sequence<I...>,
+                                                 std::index_sequence<J...>) {
+    return std::array<Option, First + Second>{first[I]..., second[J]...};
+  }
+  (std::make_index_sequence<First>(), std::make_index_sequence<Second>());
+}
 
 constexpr Option plan_only(const char* name, PlanOption plan) {
   return {name, "", nullptr, plan.domain, Scope::kRun, plan};

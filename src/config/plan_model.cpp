@@ -30,8 +30,6 @@ void take_keys(Keys keys, planner::PlanSettings& settings) {
     if (option.is_for_training() && option.is_for_plan() && !is_other_name(option))
       std::visit([&](auto set, auto* value) { take(option, set, value); }, option.plan.set,
                  option.value(keys));
-  // No update waits for the norm.
-  if (keys.optim.clip == 0) settings.speculation = planner::Speculation::kOff;
 }
 
 void take_configuration(const std::string& file, planner::Request& request) {

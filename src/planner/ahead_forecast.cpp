@@ -51,10 +51,13 @@ bool may_go_ahead(const Request& request) {
   const bool is_asked_for = settings.speculation == Speculation::kOn;
   expect(!is_asked_for || !settings.fp32,
          "optim.speculate = on needs train.precision=bf16: forward reads FP32 parameters in place");
+  expect(
+      !is_asked_for || settings.clips,
+      "optim.speculate = on, but with optim.clip = 0 no update waits for the norm: leave it out");
   expect(!is_asked_for || !settings.policy.published,
          "optim.speculate = on: in the published code updates wait for the norm: leave it or "
          "sched.published out");
-  if (settings.fp32 || settings.policy.published) return false;
+  if (!settings.clips || settings.fp32 || settings.policy.published) return false;
   return is_asked_for || request.machine.gpus.value > 0;
 }
 

@@ -149,6 +149,7 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
   keys.emplace_back("train.batch", std::to_string(request.micro_batch));
   keys.emplace_back("train.activations", plan_name(forecast.activations, request));
   keys.emplace_back("sched.subgroup_params", std::to_string(forecast.problem.largest()));
+  if (!request.settings.clips) keys.emplace_back("optim.clip", "0");
   if (forecast.ahead.subgroups > 0)
     keys.emplace_back("optim.speculate",
                       request.settings.speculation == Speculation::kOn ? "on" : "auto");
@@ -183,15 +184,14 @@ std::string passing_text(const sched::Plan& plan) {
 
 const char* why_not_hidden(const Forecast& forecast) {
   if (forecast.problem.gpus() == 0) return "CPUs compute forward and backward";
-  if (forecast.plan.overflow > units::Bytes{0})
-    return "weights pass, so that GPUs have no memory for updates beside backward";
-  return "disks take longest, and what they have waits";
+  return "weights pass, so that GPUs have no memory for updates beside backward";
 }
 
 /// Where the update runs beside forward and backward.
 std::string beside_text(const Forecast& forecast) {
+  if (!forecast.updates_beside) return "";
   const sched::Bound& bound = forecast.step_bound;
-  if (bound.binding.empty()) return "";
+  if (bound.binding.empty()) return " beside them";
   return fmt::format(" beside them; bound {:.1f} by {}", bound.time.value() * 1e3, bound.binding);
 }
 
@@ -204,7 +204,7 @@ std::string ahead_text(const Forecast& forecast) {
       "banks of {:.2f} GB a rank\n",
       ahead.subgroups, forecast.problem.subgroups.size(),
       100 * (ahead.params / forecast.problem.total()), ahead.banks.value() / kGiga);
-  if (forecast.step_bound.binding.empty())
+  if (!forecast.updates_beside)
     return text + "  that hides nothing: " + why_not_hidden(forecast) + "\n";
   const double hidden = ahead.hidden().value();
   return text + fmt::format("  the step would take {:.1f} ms if all waited: {:.1f} ms {}\n",

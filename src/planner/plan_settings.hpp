@@ -63,6 +63,7 @@ struct PlanSettings {
   /// Of a rank's host memory, for states; 0: slots alone; nullopt: most of what a run leaves.
   std::optional<units::Bytes> state_memory;
   Speculation speculation = Speculation::kOff;
+  bool clips = true;               ///< updates wait for the norm of all gradients
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   Index checkpoint_every = 0;      ///< steps; 0: none that count
   std::string checkpoint_folder;   ///< where they come first; "": on no disk of the plan
@@ -100,6 +101,10 @@ inline void set_speculation(PlanSettings& settings, const std::string& choice) {
   settings.speculation = choice == "on"     ? Speculation::kOn
                          : choice == "auto" ? Speculation::kAuto
                                             : Speculation::kOff;
+}
+/// What the key optim.clip says.
+inline void set_clip(PlanSettings& settings, double largest) {
+  settings.clips = largest > 0;
 }
 inline void set_gradient_flush(PlanSettings& settings, const std::string& phase) {
   settings.flush_in_update = phase == "update";

@@ -201,7 +201,7 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
           problem);
     options.residents = options.residents && !problem.has_kept();
   }
-  if (waiting == nullptr) problem.forward = forward_of(request, result);
+  if (waiting == nullptr && settings.clips) problem.forward = forward_of(request, result);
   result.plan = sched::plan_beside_gradients(request.policy, problem, options);
   const sched::Problem roomy = problem;
   if (problem.gpus() > 0) {
@@ -223,7 +223,10 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
   hold_against_disks(request.machine, result);
   result.sent = sent_by_rank(request.model, request.ranks, settings);
   std::vector<bool> ahead;
-  if (waiting != nullptr) ahead = let_go_ahead(request, *waiting, result);
+  if (waiting != nullptr)
+    ahead = let_go_ahead(request, *waiting, result);
+  else if (!settings.clips)
+    ahead.assign(problem.subgroups.size(), true);
   play_step(request, roomy, std::move(ahead), result);
   result.limit = limit_of(request, result);
   return result;

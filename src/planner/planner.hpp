@@ -56,9 +56,9 @@ struct Forecast {
   /// computing, waiting for other ranks and updating.
   std::string limit;
   units::Seconds step;
-  /// Of the step, where the update runs beside forward and backward of GPUs (whole_step.hpp): what
-  /// each resource has to do in it, with updates dealt so that it is least, GPUs waiting for other
-  /// ranks as forecast. Else `binding` is "".
+  bool updates_beside = false;  ///< forward and backward (whole_step.hpp); else behind them
+  /// Of the step, where it does so on GPUs: what each resource has to do in it, with updates dealt
+  /// so that it is least, GPUs waiting for other ranks as forecast. Else `binding` is "".
   sched::Bound step_bound{};
   AheadForecast ahead{};  ///< of the step where updates go ahead of the norm
 

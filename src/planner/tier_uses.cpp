@@ -42,6 +42,17 @@ units::Bytes files_on(const std::string& home, const Forecast& forecast) {
   return units::Bytes(static_cast<double>(regions.total_bytes()));
 }
 
+/// What a step reads of a tier, and writes there, of all ranks of a node: states that live there,
+/// for their update and after it, and activations.
+units::Bytes moved_over(const perfmodels::Tier& tier, const perfmodels::Machine& machine,
+                        const Forecast& forecast) {
+  units::Bytes moved = states_on(tier.name, forecast.problem, forecast.plan) *
+                       static_cast<double>(forecast.layout.ranks_per_node);
+  for (const ActivationTier& each : activation_tiers(machine))
+    if (each.tier->name == tier.name) moved += forecast.activations_on_disk * each.part;
+  return moved;
+}
+
 }  // namespace
 
 std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan& plan) {
@@ -80,18 +91,24 @@ std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
     use.capacity = tier.capacity.value;
     use.states = states_on(tier.name, forecast.problem, forecast.plan) * ranks;
     use.files = files_on(tier.name, forecast) * ranks;
-    // All that is there is read for its update, and written after it.
-    use.read = use.written = use.states;
-    for (const ActivationTier& each : activation_tiers(forecast.machine)) {
-      if (each.tier->name != tier.name) continue;
-      use.read += forecast.activations_on_disk * each.part;
-      use.written += forecast.activations_on_disk * each.part;
-    }
+    use.read = use.written = moved_over(tier, forecast.machine, forecast);
     use.a_day = use.written * (kSecondsADay / forecast.step.value());
     if (tier.endurance && use.a_day.value() > 0) use.days = tier.endurance->value / use.a_day;
     uses.push_back(use);
   }
   return uses;
+}
+
+units::Seconds busy_disks(const perfmodels::Machine& machine, const Forecast& forecast) {
+  units::Seconds longest{0};
+  for (const perfmodels::Tier& tier : machine.tiers) {
+    const units::Bytes moved = moved_over(tier, machine, forecast);
+    const units::Seconds read = moved / tier.read.value;
+    const units::Seconds written = moved / tier.write.value;
+    longest = std::max(
+        {longest, read, written, tier.both ? 2 * moved / tier.both->value : read + written});
+  }
+  return longest;
 }
 
 DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast) {

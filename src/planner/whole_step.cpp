@@ -92,8 +92,8 @@ std::vector<units::Seconds> forward_beside(const sched::Problem& problem,
 }
 
 bool runs_beside(const sched::Problem& problem, const sched::Plan& plan) {
-  return problem.gpus() > 0 && !(plan.overflow > units::Bytes(0)) &&
-         !sched::lives_behind_host(problem, plan);
+  return !(plan.overflow > units::Bytes(0)) &&
+         (problem.gpus() > 0 || sched::lives_behind_host(problem, plan));
 }
 
 units::Seconds step_beside(const sched::Problem& problem, const sched::Plan& plan,
@@ -116,21 +116,27 @@ std::vector<units::Seconds> forward_of(const Request& request, const Forecast& r
 void play_step(const Request& request, const sched::Problem& roomy, std::vector<bool> ahead,
                Forecast& result) {
   const sched::Plan& plan = result.plan;
-  if (request.settings.policy.published || !runs_beside(result.problem, plan)) {
+  result.updates_beside = !request.settings.policy.published && runs_beside(result.problem, plan);
+  if (!result.updates_beside) {
     result.step = result.phases.forward + result.phases.backward + plan.time + plan.refetch;
   } else {
     const DiskTraffic disks = traffic_beside_activations(request, result);
     PhaseTimes& phases = result.phases;
     phases = phases_after(request, result, plan.time, disks);
     const units::Seconds waits = waits_of(phases);
-    result.step_bound = step_bound(roomy, phases.forward + phases.backward);
+    units::Seconds least{0};
+    if (result.problem.gpus() > 0) {
+      result.step_bound = step_bound(roomy, phases.forward + phases.backward);
+      least = result.step_bound.time - waits;
+    }
     const units::Seconds carried = phases.backward + in_turn(request, result, ahead);
-    const units::Seconds played = step_beside(
-        result.problem, plan, {.depths = computed(request, phases), .ahead = std::move(ahead)},
-        result.step_bound.time - waits);
+    const units::Seconds played =
+        step_beside(result.problem, plan,
+                    {.depths = computed(request, phases), .ahead = std::move(ahead)}, least);
     // Ranks send what is updated; where forward begins beside the update, they have no longer.
     const PhaseTimes sending = phases_after(request, result, /*update=*/units::Seconds(0), disks);
-    result.step = std::max({played + waits, sending.forward + sending.backward, carried});
+    result.step = std::max({played + waits, sending.forward + sending.backward, carried,
+                            busy_disks(request.machine, result)});
   }
   if (result.ahead.subgroups > 0) result.ahead.step = result.step;
 }

@@ -23,8 +23,8 @@ std::vector<units::Seconds> forward_beside(const sched::Problem& problem,
                                            const std::vector<sched::DepthPasses>& depths);
 
 /// Whether updates have something to run beside: GPUs compute forward and backward, with memory for
-/// updates meanwhile, which they lack where weights pass; and no disk has states, which take
-/// longest and wait.
+/// updates meanwhile, which they lack where weights pass; or disks have states, which they read and
+/// write beside both.
 bool runs_beside(const sched::Problem& problem, const sched::Plan& plan);
 
 /// What the step takes: no less than `least`, its step_bound(). Pre: runs_beside().
@@ -35,10 +35,10 @@ units::Seconds step_beside(const sched::Problem& problem, const sched::Plan& pla
 /// without GPUs.
 std::vector<units::Seconds> forward_of(const Request& request, const Forecast& result);
 
-/// Sets phases, bound and duration of the step, played where the update runs beside them; elsewhere
-/// one comes after the other. `ahead`: by subgroup, whether its update does not wait for the norm;
-/// empty: all wait. `roomy`: the problem whose GPUs no gradients wait on, for the bound. Pre: all
-/// else of the forecast is there but its limit.
+/// Sets phases, bound (of GPUs) and duration of the step, played where the update runs beside them;
+/// elsewhere one comes after the other. `ahead`: by subgroup, whether its update does not wait for
+/// the norm; empty: all wait. `roomy`: the problem whose GPUs no gradients wait on, for the bound.
+/// Pre: all else of the forecast is there but its limit.
 void play_step(const Request& request, const sched::Problem& roomy, std::vector<bool> ahead,
                Forecast& result);
 

@@ -103,21 +103,29 @@ void Simulation::start_everything() {
     start_return(links_[tier]);
   }
   start_cpu();
+  if (gpus_.empty() && passes_ != nullptr && !host_passes_.busy) start_pass(0);
   start_downcast();
 }
 
-/// Host memory for states on their way, in the order in which devices take them.
 void Simulation::grant_slots() {
+  while (const std::optional<Index> subgroup = grant_slot())
+    links_[at(assignment(*subgroup).home)].departing.push_back(*subgroup);
+}
+
+/// Host memory for states on their way: whose it is now; nothing where there is none left.
+std::optional<Index> Simulation::grant_slot() {
+  if (passing_.empty() || is_way_taken()) return std::nullopt;
+  const auto next = next_to_pass();
+  const Index subgroup = *next;
   // Sums of whole subgroups' bytes may round.
   const double room = problem_.host_memory.value() * (1 + 1e-12);
-  for (; granted_ < passing_.size(); ++granted_) {
-    const Index subgroup = passing_[granted_];
-    const double bytes = problem_.away_bytes(subgroup).value();
-    if (host_bytes_ + bytes > room || is_way_taken()) return;
-    host_bytes_ += bytes;
-    result_.host_peak = std::max(result_.host_peak, units::Bytes(host_bytes_));
-    links_[at(assignment(subgroup).home)].departing.push_back(subgroup);
-  }
+  const double bytes = host_bytes_ + problem_.away_bytes(subgroup).value();
+  if (bytes > room) return std::nullopt;
+  passing_.erase(next);
+  ++granted_;
+  host_bytes_ = bytes;
+  result_.host_peak = std::max(result_.host_peak, units::Bytes(host_bytes_));
+  return subgroup;
 }
 
 void Simulation::start(Lane& lane, Work work, Index subgroup, double amount, double latency) {
@@ -323,6 +331,8 @@ void Simulation::set_rates() {
     if (flowing(link.in)) link.in.rate = flows_[next++].rate;
     if (flowing(link.out)) link.out.rate = flows_[next++].rate;
   }
+  // Workers that update nothing compute.
+  host_passes_.rate = 1 - updating / static_cast<double>(workers_.size());
   const bool published = plan_.execution.published_kernels && rates.published;
   for (std::size_t g = 0; g < gpus_.size(); ++g) {
     const auto update = published ? rates.published->gpu_update : rates.gpus[g].update;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <optional>
@@ -88,8 +89,9 @@ class Simulation {
   };
   /// Of a whole step.
   struct Progress {
-    std::vector<std::size_t> next;     ///< by GPU: of both passes, what it computes next
-    std::vector<Index> backward_left;  ///< by depth: GPUs that have yet to end it
+    /// By GPU, or of the workers where there is none: of both passes, what it computes next.
+    std::vector<std::size_t> next;
+    std::vector<Index> backward_left;  ///< by depth: of these, who has yet to end it
     Index depths_left = 0;             ///< of backward
     Index passes_left = 0;             ///< of all GPUs
     std::vector<Index> weights_left;   ///< by depth: subgroups that forward waits for
@@ -101,6 +103,8 @@ class Simulation {
   void step();
   void start_everything();
   void grant_slots();
+  [[nodiscard]] std::optional<Index> grant_slot();
+  [[nodiscard]] std::deque<Index>::const_iterator next_to_pass() const;
   void start_kernel(Index g);
   bool start_gpu_update(Index g);
   void let_residents_in();
@@ -109,10 +113,12 @@ class Simulation {
   void start_pass(Index g);
   void finish_pass(Index g);
   void complete_gradient(Index subgroup);
+  void let_cpu_have(Index subgroup);
   void release(Index subgroup);
   [[nodiscard]] std::size_t depth_of(Index subgroup) const;
   void start_link(Link& link);
   void start_return(Link& link);
+  [[nodiscard]] std::size_t next_to_come(const Gpu& gpu) const;
   void start_state_in(Index g);
   void start_cpu();
   [[nodiscard]] std::optional<Index> next_for_cpu();
@@ -189,6 +195,11 @@ class Simulation {
   [[nodiscard]] bool flowing(const Lane& lane) const {
     return lane.busy && lane.flows_from <= now_;
   }
+  /// Of what computes forward and backward.
+  [[nodiscard]] Lane& passes_of(Index g) {
+    return gpus_.empty() ? host_passes_ : gpus_[static_cast<std::size_t>(g)].kernel;
+  }
+  [[nodiscard]] Index computers() const { return std::max<Index>(1, std::ssize(gpus_)); }
 
   const Problem& problem_;
   const Plan& plan_;
@@ -200,6 +211,7 @@ class Simulation {
 
   std::vector<Link> links_;  ///< by tier
   std::vector<Gpu> gpus_;
+  Lane host_passes_;  ///< forward and backward where there are none
   std::vector<Index> cpu_order_;
   std::size_t cpu_next_ = 0;  ///< place in it: those before have begun, or been passed over
   std::size_t cpu_begun_ = 0;
@@ -211,9 +223,10 @@ class Simulation {
   /// The CPU has come to it while its states were on their way; and those that have come since.
   std::vector<bool> passed_over_;
   std::priority_queue<Index, std::vector<Index>, std::greater<>> late_;
-  /// Subgroups that live behind host memory, in order, and how many of them have room there. Each
-  /// has it from before its states come until they are home again: none waits with a part.
-  std::vector<Index> passing_;
+  /// Subgroups that live behind host memory and have yet to get room there, in order, and how many
+  /// have got it. Each has it from before its states come until they are home again: none waits
+  /// with a part.
+  std::deque<Index> passing_;
   std::size_t granted_ = 0;
   std::size_t home_again_ = 0;
   double host_bytes_ = 0;             ///< theirs, and of what is there when the step begins or ends

@@ -40,6 +40,20 @@ bool Simulation::let_in(Gpu& gpu, Index subgroup) {
   return true;
 }
 
+/// The place in the order of the next one to come. While forward and backward run, those go first
+/// that have a slot, for which others wait, then what is in host memory.
+std::size_t Simulation::next_to_come(const Gpu& gpu) const {
+  if (passes_ == nullptr) return gpu.next_in;
+  const auto is_here = [&](Index subgroup) { return !departs_[at(subgroup)]; };
+  const auto from = gpu.order.begin() + static_cast<std::ptrdiff_t>(gpu.next_in);
+  auto first = std::find_if(from, gpu.order.end(), [&](Index subgroup) {
+    return is_here(subgroup) && problem_.only_keeps(assignment(subgroup).home);
+  });
+  if (first == gpu.order.end()) first = std::find_if(from, gpu.order.end(), is_here);
+  return first == gpu.order.end() ? gpu.next_in
+                                  : static_cast<std::size_t>(first - gpu.order.begin());
+}
+
 void Simulation::start_state_in(Index g) {
   Gpu& gpu = gpus_[at(g)];
   Link& link = links_[at(g)];
@@ -51,23 +65,30 @@ void Simulation::start_state_in(Index g) {
   if (gpu.next_in == gpu.order.size()) return;
   const bool goes_out = link.out.busy && link.out.work == Work::kStateOut;
   if (link.half_duplex && goes_out) return;
-  const Index subgroup = gpu.order[gpu.next_in];
+  const std::size_t place = next_to_come(gpu);
+  const Index subgroup = gpu.order[place];
   if (departs_[at(subgroup)]) return;
+  const auto take = [&] {
+    const auto begin = gpu.order.begin();
+    const auto next = static_cast<std::ptrdiff_t>(gpu.next_in++);
+    const auto taken = static_cast<std::ptrdiff_t>(place);
+    std::rotate(begin + next, begin + taken, begin + taken + 1);
+  };
   if (stays(subgroup) && !arrives(subgroup)) {
-    ++gpu.next_in;
+    take();
     start(link.in, Work::kGradientIn, subgroup,
           params(subgroup) * problem_.cost.host_gradient.value(), link.rates.latency.value());
     return;
   }
   if (arrives(subgroup)) {
     if (memory_since_[at(subgroup)] < 0 && !let_in(gpu, subgroup)) return;
-    ++gpu.next_in;
+    take();
     start(link.in, Work::kStateIn, subgroup, params(subgroup) * problem_.cost.streamed_in().value(),
           std::max(state_latency(link), memory_since_[at(subgroup)] - now_));
     return;
   }
   if (gpu.slots >= plan_.window[at(g)] || !fits(gpu, g, subgroup)) return;
-  ++gpu.next_in;
+  take();
   ++gpu.slots;
   change_memory(g, problem_.held_bytes(subgroup).value());
   const bool is_here = place_of(subgroup) == g;

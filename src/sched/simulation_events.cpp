@@ -60,6 +60,7 @@ double Simulation::next_event() const {
     lane(link.out);
   }
   for (const Gpu& gpu : gpus_) lane(gpu.kernel);
+  lane(host_passes_);
   lane(downcast_lane_);
   for (const Crew* crew : {&updates_, &downcasts_}) {
     if (!crew->active.empty())
@@ -78,6 +79,7 @@ void Simulation::advance(double step) {
     move(link.out);
   }
   for (Gpu& gpu : gpus_) move(gpu.kernel);
+  move(host_passes_);
   move(downcast_lane_);
   for (Crew* crew : {&updates_, &downcasts_})
     if (!crew->active.empty()) crew->progress += step * crew->rate;
@@ -105,6 +107,7 @@ void Simulation::finish_due(double step) {
     if (is_over(link.in)) finish_copy(link.in, tier, /*in=*/true);
     if (t < gpus && is_over(gpus_[t].kernel)) finish_kernel(tier);
   }
+  if (is_over(host_passes_)) finish_pass(0);
   if (due(downcast_lane_)) finish_downcast();
   finish_crew(downcasts_, true);
   finish_crew(updates_, false);
@@ -126,7 +129,7 @@ void Simulation::finish_copy(Lane& lane, Index tier, bool goes_in) {
       return finish_state_out(subgroup, tier);
     case Work::kGradientOut:
       gradient_here_[at(subgroup)] = true;
-      if (passes_ != nullptr && progress_.released[at(subgroup)]) late_.push(subgroup);
+      if (passes_ != nullptr) let_cpu_have(subgroup);
       return;
     case Work::kWeightIn:
       for (std::size_t w = 0; downcast_waits && w < workers_.size(); ++w)
@@ -161,6 +164,7 @@ void Simulation::finish_state_out(Index subgroup, Index tier) {
   if (departs_[at(subgroup)]) {
     departs_[at(subgroup)] = false;
     if (passed_over_[at(subgroup)]) late_.push(subgroup);
+    if (passes_ != nullptr && is_on_cpu(assignment(subgroup))) let_cpu_have(subgroup);
     return;
   }
   --gpus_[at(tier)].slots;

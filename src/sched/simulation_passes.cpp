@@ -18,27 +18,42 @@ std::size_t at(Index index) {
   return static_cast<std::size_t>(index);
 }
 
+/// In which the busiest tier that only keeps states gives them all and takes them back.
+units::Seconds busiest_tier(const Problem& problem, const Plan& plan) {
+  units::Seconds longest{0};
+  for (Index tier = problem.gpus(); tier < problem.tiers(); ++tier) {
+    units::Bytes states{0};
+    for (std::size_t i = 0; i < plan.assignments.size(); ++i)
+      if (plan.assignments[i].home == tier) states += problem.away_bytes(static_cast<Index>(i));
+    const perfmodels::LinkRates link = problem.link_of(tier);
+    const units::Seconds out = states / link.out;
+    const units::Seconds in = states / link.in;
+    longest = std::max({longest, out, in, 2 * states / link.both});
+    if (link.half_duplex) longest = std::max(longest, out + in);
+  }
+  return longest;
+}
+
 }  // namespace
 
 void Simulation::begin_passes() {
   const std::size_t depths = passes_->depths.size();
-  require(!gpus_.empty() && !plan_.execution.lockstep, "GPUs compute forward and backward");
+  require(!plan_.execution.lockstep, "updates run beside forward and backward");
   require(passes_->ahead.empty() || passes_->ahead.size() == problem_.subgroups.size(),
           "it is known which updates go ahead");
   require(problem_.homes.empty() || passes_->backward_is_over,
           "residents come while no update goes ahead");
-  progress_.next.assign(gpus_.size(), passes_->backward_is_over ? depths : 0);
-  progress_.backward_left.assign(depths, std::ssize(gpus_));
+  progress_.next.assign(at(computers()), passes_->backward_is_over ? depths : 0);
+  progress_.backward_left.assign(depths, computers());
   progress_.depths_left = std::ssize(passes_->depths);
   progress_.weights_left.assign(depths, 0);
   progress_.released.assign(problem_.subgroups.size(), false);
   for (Index i = 0; i < std::ssize(problem_.subgroups); ++i) {
-    require(depth_of(i) < depths && !problem_.only_keeps(assignment(i).home),
-            "depths and homes are those of the passes");
+    require(depth_of(i) < depths, "depths are those of the passes");
     ++progress_.weights_left[depth_of(i)];
   }
   progress_.passes_left =
-      static_cast<Index>((passes_->backward_is_over ? 1 : 2) * depths) * std::ssize(gpus_);
+      static_cast<Index>((passes_->backward_is_over ? 1 : 2) * depths) * computers();
   unfinished_ += progress_.passes_left;
   if (passes_->backward_is_over) return;
   // Nothing is there before backward brings it.
@@ -46,6 +61,18 @@ void Simulation::begin_passes() {
   cpu_order_.clear();
   gradients_requested_ = 0;
   for (Gpu& gpu : gpus_) gpu.order.clear();
+  // Slots were filled beside the forward pass before.
+  while (const std::optional<Index> subgroup = grant_slot()) departs_[at(*subgroup)] = false;
+}
+
+/// The order of slots (docs/adr/0067-slots-follow-gradients.md). Pre: some wait for one.
+std::deque<Index>::const_iterator Simulation::next_to_pass() const {
+  const bool are_due_by_turns =
+      passes_ != nullptr && !passes_->ahead.empty() && passes_->ahead[at(passing_.front())];
+  if (!are_due_by_turns) return passing_.begin();
+  const auto due = std::ranges::find_if(
+      passing_, [&](Index subgroup) { return progress_.released[at(subgroup)]; });
+  return due != passing_.end() ? due : std::prev(passing_.end());
 }
 
 std::size_t Simulation::depth_of(Index subgroup) const {
@@ -61,14 +88,14 @@ void Simulation::start_pass(Index g) {
   const std::size_t depth = is_forward ? next - depths : depths - 1 - next;
   if (is_forward && progress_.weights_left[depth] > 0) return;
   const DepthPasses& work = passes_->depths[depth];
-  start(gpus_[at(g)].kernel, Work::kPass, /*subgroup=*/-1,
+  start(passes_of(g), Work::kPass, /*subgroup=*/-1,
         (is_forward ? work.forward : work.backward).value(), 0);
 }
 
 void Simulation::finish_pass(Index g) {
   const std::size_t depths = passes_->depths.size();
   const std::size_t done = progress_.next[at(g)]++;
-  gpus_[at(g)].kernel.busy = false;
+  passes_of(g).busy = false;
   --unfinished_;
   --progress_.passes_left;
   if (done + 1 == 2 * depths) progress_.end = now_;
@@ -84,19 +111,23 @@ void Simulation::finish_pass(Index g) {
 }
 
 void Simulation::complete_gradient(Index subgroup) {
-  if (is_on_cpu(assignment(subgroup)) && problem_.cost.gradient.value() > 0)
+  const bool leaves = is_on_cpu(assignment(subgroup)) && reader_of(subgroup) >= 0;
+  if (leaves && problem_.cost.gradient.value() > 0)
     links_[at(reader_of(subgroup))].gradients.push_back(subgroup);
   else
     gradient_here_[at(subgroup)] = true;
 }
 
-/// An update that waits for nothing but its gradient.
+/// Once all of it is there.
+void Simulation::let_cpu_have(Index subgroup) {
+  if (progress_.released[at(subgroup)] && gradient_here_[at(subgroup)] && !departs_[at(subgroup)])
+    late_.push(subgroup);
+}
+
+/// An update that waits for nothing but its gradient, and its states.
 void Simulation::release(Index subgroup) {
   progress_.released[at(subgroup)] = true;
-  if (is_on_cpu(assignment(subgroup))) {
-    if (gradient_here_[at(subgroup)]) late_.push(subgroup);
-    return;
-  }
+  if (is_on_cpu(assignment(subgroup))) return let_cpu_have(subgroup);
   Gpu& gpu = gpus_[at(assignment(subgroup).device)];
   const auto place = [&](std::size_t from) {
     return gpu.order.begin() + static_cast<std::ptrdiff_t>(from);
@@ -129,7 +160,8 @@ std::optional<units::Seconds> Simulation::run_forward_until(double limit) {
 
 units::Seconds replay_step(const Problem& problem, const Plan& plan, const StepPasses& passes) {
   expect_plays(problem, plan);
-  return Simulation(problem, plan, /*record=*/false, &passes).run_step();
+  return std::max(busiest_tier(problem, plan),
+                  Simulation(problem, plan, /*record=*/false, &passes).run_step());
 }
 
 std::optional<units::Seconds> planned_end_by(const Problem& problem, const Plan& plan,

@@ -25,8 +25,13 @@ struct StepPasses {
 /// it beside both passes: an update begins when backward of its depth has ended, or all of it where
 /// it waits for the norm; forward of a depth when its working parameters are there. Of what may
 /// begin the first subgroup does. A GPU takes an update before what it computes besides, and
-/// gradients leave it as soon as they are there. Copies of states may end later. Pre: a GPU, states
-/// in host memory or on GPUs, and those of Execution that are this project's.
+/// gradients leave it as soon as they are there. Without a GPU the workers compute that update
+/// nothing.
+///
+/// Host memory for what lives behind it is full when backward begins: of the first subgroups, or of
+/// the last ones where none waits for the norm. Copies of states may end later, so no step is
+/// shorter than what a tier that only keeps states has to do. Pre: those of Execution that are this
+/// project's.
 units::Seconds replay_step(const Problem& problem, const Plan& plan, const StepPasses& passes);
 
 /// What plans of a problem are compared by: when its forward ends that begins beside the update,

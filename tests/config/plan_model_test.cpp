@@ -71,7 +71,6 @@ TEST(PlannedConfiguration, SaysWhatBecomesOfActivations) {
               testing::HasSubstr("'tape' is no way to have them"));
 }
 
-// Without clipping no update waits for the norm.
 TEST(PlannedConfiguration, SaysWhatGoesAheadOfTheNorm) {
   const auto speculation = [](const std::string& keys) {
     return planned("[train]\nprecision = \"bf16\"\n[optim]\n" + keys).settings.speculation;
@@ -79,7 +78,12 @@ TEST(PlannedConfiguration, SaysWhatGoesAheadOfTheNorm) {
   EXPECT_EQ(speculation(""), planner::Speculation::kOff);
   EXPECT_EQ(speculation("speculate = \"on\"\n"), planner::Speculation::kOn);
   EXPECT_EQ(speculation("speculate = \"auto\"\n"), planner::Speculation::kAuto);
-  EXPECT_EQ(speculation("speculate = \"auto\"\nclip = 0\n"), planner::Speculation::kOff);
+}
+
+TEST(PlannedConfiguration, SaysWhetherUpdatesWaitForTheNorm) {
+  EXPECT_TRUE(planned("").settings.clips);
+  EXPECT_TRUE(planned("[optim]\nclip = 0.5\n").settings.clips);
+  EXPECT_FALSE(planned("[optim]\nclip = 0\n").settings.clips);
 }
 
 TEST(PlannedConfiguration, HasTheDefaultsOfTrainGpt) {
