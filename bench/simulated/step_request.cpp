@@ -123,8 +123,9 @@ units::Seconds planned_step(const planner::Request& request, sched::Problem prob
   if (!planner::runs_beside(problem, plan))
     return phases.forward + phases.backward + plan.time + plan.refetch;
   std::vector<bool> ahead;
-  for (std::size_t i = 0; i < problem.subgroups.size(); ++i)
-    ahead.push_back(step.task.is_unclipped || (step.task.goes_ahead && !step.task.are_away(i)));
+  if (step.task.is_unclipped) ahead = planner::without_norm(problem, plan);
+  for (std::size_t i = 0; step.task.goes_ahead && i < problem.subgroups.size(); ++i)
+    ahead.push_back(!step.task.are_away(i));
   return planner::step_beside(sched::settled(problem, plan), plan, {depths, ahead},
                               step.bound.time);
 }

@@ -60,10 +60,10 @@ struct StepTask {
     return clipped_every > 0 && step % clipped_every == 0;
   }
   /// Of the sum of squares of a gradient: before updates; before forward and backward, too, where
-  /// disks wait for it beside backward.
+  /// the update waits for no other, and does not keep a device from one that has a slot.
   [[nodiscard]] int sum_priority(std::size_t subgroup) const {
-    const bool is_awaited = is_unclipped && std::ranges::count(on_disk, subgroup) > 0;
-    const std::size_t passes = is_awaited ? 2 * depths.size() + subgroups.size() : 0;
+    const bool is_prompt = on_disk.empty() || std::ranges::count(on_disk, subgroup) > 0;
+    const std::size_t passes = is_unclipped && is_prompt ? 2 * depths.size() + subgroups.size() : 0;
     return static_cast<int>(passes + subgroups.size()) + 1;
   }
 };

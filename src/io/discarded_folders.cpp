@@ -94,13 +94,15 @@ bool DiscardedFolders::has(const std::string& name) const {
 
 bool DiscardedFolders::reuse(const fs::path& path, Index bytes) {
   const std::lock_guard lock(mutex_);
+  const fs::path user = path.parent_path();
   for (Folder& folder : waiting_) {
+    if (folder.is_over || (!folder.user.empty() && folder.user != user)) continue;
     const fs::path spare = folder.path / path.filename();
     std::error_code cause;
     if (!fs::exists(fs::symlink_status(spare, cause))) continue;
     // On the device, too, the checkpoint has lost its name before its bytes are written over.
     sync_directory(folder.path.parent_path());
-    folder.user = path.parent_path();
+    folder.user = user;
     fs::rename(spare, path, cause);
     if (cause) continue;
     // Only now: who has the folder open could have found it under the old name.

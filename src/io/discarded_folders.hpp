@@ -25,10 +25,11 @@ class DiscardedFolders {
   /// Gives the file of that name of one that was taken, with the bytes that it has, the name
   /// `path`. False where none has one of so many bytes that is nobody else's: it has no other name,
   /// and nobody has it open, as the kernel tells of local file systems. Others of the name, up to
-  /// the one that is given, are removed: their room is for the next. Throws Error.
+  /// the one that is given, are removed: their room is for the next. What a folder has is for files
+  /// of the folder that got the first. Throws Error.
   [[nodiscard]] bool reuse(const std::filesystem::path& path, Index bytes);
-  /// Nothing more is given to files of this folder: what was given to it last, and is left of its
-  /// folders, is none's.
+  /// Nothing more is given to files of this folder: what is left of those that have given it files
+  /// is nobody's.
   void end_of(const std::filesystem::path& user);
   /// Removes what was taken, but the newest `spares` of which reuse() has given nothing, and those
   /// whose user has not ended. Warns of what cannot be removed.
@@ -37,7 +38,7 @@ class DiscardedFolders {
  private:
   struct Folder {
     std::filesystem::path path;
-    std::filesystem::path user;  ///< the folder that a file of it was given to last
+    std::filesystem::path user;  ///< whose files its own are for; "": anybody's
     bool is_over = false;        ///< nobody waits for what is left
   };
 

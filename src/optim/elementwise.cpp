@@ -51,6 +51,8 @@ ElementwiseOptimizer::ElementwiseOptimizer(rt::Session& session, tensor::Paramet
     if (subgroups[static_cast<std::size_t>(i)].trained) order_.push_back(i);
   std::ranges::stable_sort(order_, {},
                            [&](Index i) { return subgroups[static_cast<std::size_t>(i)].depth; });
+  any_awaited_ = std::ranges::any_of(
+      order_, [&](Index i) { return parameters.ownership().owns(i) && is_awaited(i); });
   add_banks(session, ahead);
 }
 
@@ -84,8 +86,12 @@ void ElementwiseOptimizer::submit_step(rt::Submitter& submitter, Index step, dou
   submitter.set_phase(rt::Phase::kUpdate);
   for (const Index i : order_)
     if (goes_ahead(i)) submit_update(submitter, i, steps, Turn::kAhead);
+  // Beside what GPUs compute, updates that wait for no other have something to hide behind; where
+  // some have slots, these alone, as the others would keep the GPUs from them.
+  const bool runs_beside =
+      norms_.are_own() && submitter.session().cuda_workers() > 0 && !any_awaited_;
   norms_.submit(submitter, norm, listener_, goes_ahead_ && ahead_ > 0,
-                [&](Index i) { return is_awaited(i); });
+                [&](Index i) { return runs_beside || is_awaited(i); });
   submitter.set_phase(rt::Phase::kUpdate);
   for (const Index i : order_) {
     if (parameters_.ownership().owns(i))

@@ -59,7 +59,8 @@ class ElementwiseOptimizer final : public Optimizer {
   Index depths_ = 0;
   std::span<const std::unique_ptr<rt::Handle>> sums_;  ///< by subgroup, or empty
   tensor::ParameterListener* listener_ = nullptr;
-  Index ahead_ = 0;  ///< subgroups that have two banks
+  bool any_awaited_ = false;  ///< is_awaited() of some that the rank owns
+  Index ahead_ = 0;           ///< subgroups that have two banks
   bool goes_ahead_ = true;
 };
 

@@ -5,8 +5,9 @@ namespace dos::optim {
 
 /// Norms come before any update; updates before nothing but each other.
 inline constexpr int kNormPriority = 1 << 19;
-/// Of what disks wait for beside backward: before all tasks of forward and backward
-/// (nn/urgency.hpp), and added to what updates have among each other.
+/// Before all tasks of forward and backward (nn/urgency.hpp): of sums of squares that updates
+/// beside backward wait for; and added to what updates have among each other, of those that a disk
+/// waits for where CPUs compute.
 inline constexpr int kPromptPriority = 1 << 24;
 
 }  // namespace dos::optim

@@ -15,10 +15,10 @@ std::string report_text(const Request& request, const Forecast& forecast,
 /// One JSON object: fits update_s step_s bound_s share window binding memory, and machine model
 /// params policy ranks micro_batch reason forward_s backward_s exposed_s (waiting for other ranks)
 /// zero sent {gradients, weights} (bytes of a rank in a step) limit resident_share subgroups
-/// windows step_bound_s and step_binding (where the update runs beside forward and backward; else
-/// 0 and "") ahead {subgroups, params, bank_bytes (of a rank), waiting_s (a step, if all waited for
-/// the norm), hidden_s} home (bytes of a rank's states by tier) tiers (by tier behind host memory,
-/// of a node:
+/// windows step_bound_s and step_binding (where the update runs beside forward and backward of
+/// GPUs; else 0 and "") ahead {subgroups, params, bank_bytes (of a rank), waiting_s (a step, if all
+/// waited for the norm), hidden_s} home (bytes of a rank's states by tier) tiers (by tier behind
+/// host memory, of a node:
 /// {"states", "files" for them, "capacity", "read" and "written" in a step, "written_a_day": bytes,
 /// "endurance_days", where the machine file says one}). `window` is the widest of the GPUs'
 /// `windows`. `activations` is {"plan", "classes": what each class does, by where ("device",

@@ -226,7 +226,7 @@ Forecast forecast_beside(const Request& request, const Forecast* waiting) {
   if (waiting != nullptr)
     ahead = let_go_ahead(request, *waiting, result);
   else if (!settings.clips)
-    ahead.assign(problem.subgroups.size(), true);
+    ahead = without_norm(problem, result.plan);
   play_step(request, roomy, std::move(ahead), result);
   result.limit = limit_of(request, result);
   return result;

@@ -99,16 +99,17 @@ std::vector<TierUse> uses_of_tiers(const Forecast& forecast) {
   return uses;
 }
 
-units::Seconds busy_disks(const perfmodels::Machine& machine, const Forecast& forecast) {
-  units::Seconds longest{0};
+BusyDisk busiest_disk(const perfmodels::Machine& machine, const Forecast& forecast) {
+  BusyDisk busiest;
   for (const perfmodels::Tier& tier : machine.tiers) {
     const units::Bytes moved = moved_over(tier, machine, forecast);
     const units::Seconds read = moved / tier.read.value;
     const units::Seconds written = moved / tier.write.value;
-    longest = std::max(
-        {longest, read, written, tier.both ? 2 * moved / tier.both->value : read + written});
+    const units::Seconds busy =
+        std::max({read, written, tier.both ? 2 * moved / tier.both->value : read + written});
+    if (busy > busiest.busy) busiest = {.name = tier.name, .busy = busy};
   }
-  return longest;
+  return busiest;
 }
 
 DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast) {

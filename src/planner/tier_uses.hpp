@@ -36,14 +36,19 @@ std::vector<HomePart> parts_of(const sched::Problem& problem, const sched::Plan&
 units::Bytes states_on(const std::string& home, const sched::Problem& problem,
                        const sched::Plan& plan);
 
-/// In which the busiest of the disks reads and writes what a step moves over it, states and
-/// activations.
-units::Seconds busy_disks(const perfmodels::Machine& machine, const Forecast& forecast);
+/// The disk that has most to do, and for how long it reads and writes what a step moves over it,
+/// states and activations. "": none moves anything.
+struct BusyDisk {
+  std::string name;
+  units::Seconds busy{0};
+};
+BusyDisk busiest_disk(const perfmodels::Machine& machine, const Forecast& forecast);
 
 /// What disks of activations have to do beside them while forward and backward run: writes of the
 /// last update that slots still hold, reads that fill these for the next one, and a step's part of
-/// a checkpoint that comes to such a disk. The rest of the states comes and goes behind them. Of one
-/// device; where there are several disks, as the busiest one has it.
+/// a checkpoint that comes to such a disk. The rest of the states comes and goes behind them, or
+/// where nothing is clipped beside them: the step counts it (busiest_disk()). Of one device; where
+/// there are several disks, as the busiest one has it.
 DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast);
 
 /// What activations may take of their disks beside the states there and, on all disks together, the

@@ -96,6 +96,14 @@ bool runs_beside(const sched::Problem& problem, const sched::Plan& plan) {
          (problem.gpus() > 0 || sched::lives_behind_host(problem, plan));
 }
 
+std::vector<bool> without_norm(const sched::Problem& problem, const sched::Plan& plan) {
+  const bool are_away = sched::lives_behind_host(problem, plan);
+  std::vector<bool> ahead;
+  for (const sched::Assignment& each : plan.assignments)
+    ahead.push_back(!are_away || problem.only_keeps(each.home));
+  return ahead;
+}
+
 units::Seconds step_beside(const sched::Problem& problem, const sched::Plan& plan,
                            const sched::StepPasses& passes, units::Seconds least) {
   return std::max(least, sched::replay_step(with_gradients(problem), plan, passes));
@@ -135,8 +143,13 @@ void play_step(const Request& request, const sched::Problem& roomy, std::vector<
                     {.depths = computed(request, phases), .ahead = std::move(ahead)}, least);
     // Ranks send what is updated; where forward begins beside the update, they have no longer.
     const PhaseTimes sending = phases_after(request, result, /*update=*/units::Seconds(0), disks);
-    result.step = std::max({played + waits, sending.forward + sending.backward, carried,
-                            busy_disks(request.machine, result)});
+    const BusyDisk disk = busiest_disk(request.machine, result);
+    if (!result.step_bound.binding.empty() && disk.busy > result.step_bound.time) {
+      result.step_bound.time = disk.busy;
+      result.step_bound.binding = disk.name;
+    }
+    result.step =
+        std::max({played + waits, sending.forward + sending.backward, carried, disk.busy});
   }
   if (result.ahead.subgroups > 0) result.ahead.step = result.step;
 }

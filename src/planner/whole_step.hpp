@@ -31,6 +31,11 @@ bool runs_beside(const sched::Problem& problem, const sched::Plan& plan);
 units::Seconds step_beside(const sched::Problem& problem, const sched::Plan& plan,
                            const sched::StepPasses& passes, units::Seconds least);
 
+/// By subgroup, whether its update begins with its own gradient where nothing is clipped: all, or
+/// where states are on disks those alone
+/// (docs/adr/0075-without-clipping-updates-run-beside-backward.md).
+std::vector<bool> without_norm(const sched::Problem& problem, const sched::Plan& plan);
+
 /// What dos plans for where no update goes ahead of the norm. Empty for the published code, and
 /// without GPUs.
 std::vector<units::Seconds> forward_of(const Request& request, const Forecast& result);

@@ -93,7 +93,7 @@ class Simulation {
     std::vector<std::size_t> next;
     std::vector<Index> backward_left;  ///< by depth: of these, who has yet to end it
     Index depths_left = 0;             ///< of backward
-    Index passes_left = 0;             ///< of all GPUs
+    Index passes_left = 0;             ///< of all who compute
     std::vector<Index> weights_left;   ///< by depth: subgroups that forward waits for
     std::vector<bool> released;        ///< by subgroup: its update need not wait for more gradients
     double end = 0;

@@ -40,10 +40,10 @@ bool Simulation::let_in(Gpu& gpu, Index subgroup) {
   return true;
 }
 
-/// The place in the order of the next one to come. While forward and backward run, those go first
+/// The place in the order of the next one to come. In a whole step those go first
 /// that have a slot, for which others wait, then what is in host memory.
 std::size_t Simulation::next_to_come(const Gpu& gpu) const {
-  if (passes_ == nullptr) return gpu.next_in;
+  if (passes_ == nullptr || passes_->backward_is_over) return gpu.next_in;
   const auto is_here = [&](Index subgroup) { return !departs_[at(subgroup)]; };
   const auto from = gpu.order.begin() + static_cast<std::ptrdiff_t>(gpu.next_in);
   auto first = std::find_if(from, gpu.order.end(), [&](Index subgroup) {

@@ -98,7 +98,7 @@ void Simulation::finish_pass(Index g) {
   passes_of(g).busy = false;
   --unfinished_;
   --progress_.passes_left;
-  if (done + 1 == 2 * depths) progress_.end = now_;
+  if (progress_.passes_left == 0) progress_.end = now_;
   if (done >= depths) return;
   const std::size_t depth = depths - 1 - done;
   if (--progress_.backward_left[depth] > 0) return;

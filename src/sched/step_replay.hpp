@@ -24,9 +24,9 @@ struct StepPasses {
 /// What a step takes from the beginning of backward to the end of the next forward, as replay() has
 /// it beside both passes: an update begins when backward of its depth has ended, or all of it where
 /// it waits for the norm; forward of a depth when its working parameters are there. Of what may
-/// begin the first subgroup does. A GPU takes an update before what it computes besides, and
-/// gradients leave it as soon as they are there. Without a GPU the workers compute that update
-/// nothing.
+/// begin the first subgroup does; on a GPU those go before it that have memory for which others
+/// wait. A GPU takes an update before what it computes besides, and gradients leave it as soon as
+/// they are there. Without a GPU the workers compute that update nothing.
 ///
 /// Host memory for what lives behind it is full when backward begins: of the first subgroups, or of
 /// the last ones where none waits for the norm. Copies of states may end later, so no step is

@@ -21,8 +21,6 @@
 namespace dos::storage {
 namespace {
 
-std::atomic<Index> all_open = 0;  ///< of all engines
-
 using Clock = std::chrono::steady_clock;
 
 /// Times that an operation may come back with nothing done before it is a fault, after half a
@@ -53,7 +51,7 @@ class Engine::Worker {
         mail_.pop_back();
         throw;
       }
-      ++all_open;
+      ++open_transfers_;
     }
     backend_->wake();
   }
@@ -311,7 +309,7 @@ class Engine::Worker {
       transfer->done(transfer->fault);
     }
     const std::lock_guard lock(mutex_);
-    all_open -= static_cast<Index>(open_.erase(transfer));
+    open_transfers_ -= static_cast<Index>(open_.erase(transfer));
     if (open_.empty()) idle_.notify_all();
   }
 
@@ -343,10 +341,6 @@ class Engine::Worker {
   std::set<const DirectFile*> to_drop_;
   bool ends_ = false;
 };
-
-Index Engine::open_transfers() {
-  return all_open;
-}
 
 Engine::Engine(const EngineOptions& options, std::unique_ptr<Backend> backend) {
   require(options.depth > 0 && options.block_bytes > 0 && backend != nullptr,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -74,7 +75,7 @@ class Engine {
   void wait_all();
 
   /// Of all engines of the process, transfers that have not ended.
-  [[nodiscard]] static Index open_transfers();
+  [[nodiscard]] static Index open_transfers() { return open_transfers_; }
 
   /// Tells `observer`, which must outlive the engine, of each transfer that ends: its bytes that
   /// were moved, from the start of its first operation to the end of its last. Null: nobody.
@@ -87,6 +88,7 @@ class Engine {
 
  private:
   class Worker;
+  static inline std::atomic<Index> open_transfers_ = 0;
 
   void submit(std::shared_ptr<Transfer> transfer);
 

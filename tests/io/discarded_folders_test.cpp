@@ -162,12 +162,14 @@ TEST_F(SpareFiles, OfOneFolderAreForOneUser) {
   write_durably(make("step-1") / other, std::string(kBytes, 'x'));
   discard("step-1");
   EXPECT_TRUE(reuse());
+  fs::create_directory(scratch_ / "step-3.tmp");
+  EXPECT_FALSE(discarded_.reuse(scratch_ / "step-3.tmp" / other, kBytes));
   discarded_.end_of(scratch_ / "step-3.tmp");
   discarded_.remove(0);
   EXPECT_TRUE(discarded_.reuse(scratch_ / other, kBytes));
   discarded_.end_of(scratch_.path());
   discarded_.remove(0);
-  EXPECT_THAT(names_in(scratch_.path()), UnorderedElementsAre(kFile, other));
+  EXPECT_THAT(names_in(scratch_.path()), UnorderedElementsAre(kFile, other, "step-3.tmp"));
 }
 
 TEST(DiscardedFolders, ThatAreNotThereAreAnError) {

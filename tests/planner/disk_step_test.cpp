@@ -2,6 +2,7 @@
 // Whole steps of runs whose states are on disks.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,15 @@ units::Seconds in_turn(const Forecast& forecast) {
   return forecast.phases.forward + forecast.phases.backward + forecast.plan.time;
 }
 
+/// In which each disk reads its states and writes them, by turns; the longest.
+double disk_seconds(const Forecast& forecast) {
+  const auto of = [&](const std::string& name, double read, double write) {
+    const double gigabytes = states_on(name, forecast.problem, forecast.plan).value() / 1e9;
+    return gigabytes / read + gigabytes / write;
+  };
+  return std::max(of("first", 6, 5), of("second", 3, 4)) * (1 - 1e-9);
+}
+
 // A GPU's links and kernels have latencies, and one that computes lets updates wait.
 constexpr double kSlack = 1.05;
 
@@ -60,7 +70,7 @@ TEST(DiskStep, IsNoShorterThanWhatDisksAndDevicesDoAndNoLongerThanAllInTurn) {
           const Forecast result = forecast(request);
           ASSERT_TRUE(result.updates_beside);
           EXPECT_GE(result.step, result.phases.forward + result.phases.backward);
-          EXPECT_GE(result.step, busy_disks(request.machine, result));
+          EXPECT_GE(result.step.value(), disk_seconds(result));
           EXPECT_LE(result.step, in_turn(result) * kSlack);
         }
 }

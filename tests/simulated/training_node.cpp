@@ -5,6 +5,7 @@
 // memory. Prints what ran where, as JSON.
 #include <starpu.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.hpp"
 #include "codelets/all.hpp"
@@ -66,8 +68,8 @@ void simulate_codelets() {
   }
 }
 
-dos::test::RunOptions options(Index gpus, const std::string& policy,
-                              const std::string& activations) {
+dos::test::RunOptions options(Index gpus, const std::string& policy, const std::string& activations,
+                              float clip) {
   return {.model = kModel,
           .shape = {.batch = kSequences,
                     .lanes = gpus,
@@ -76,7 +78,7 @@ dos::test::RunOptions options(Index gpus, const std::string& policy,
           .subgroup_params = 1'000'000,
           .workers = kCpuWorkers,
           .scheduler = policy,
-          .optimizer = {},
+          .optimizer = {.clip = clip},
           .decay = {},
           .types = {.working = dos::DType::kBF16, .gradient = dos::DType::kF32},
           .cuda_workers = gpus,
@@ -100,10 +102,22 @@ nlohmann::json device_of(int worker, const Placement& placement) {
           {"codelets", placement.codelets[at]}};
 }
 
-nlohmann::json run(Index gpus, const std::string& policy, const std::string& activations) {
+/// Updates of the step that began before backward had ended.
+Index updates_beside_backward(const std::vector<dos::rt::TaskRecord>& records) {
+  double end = 0;
+  for (const dos::rt::TaskRecord& record : records)
+    if (record.tag.phase == dos::rt::Phase::kBackward) end = std::max(end, record.end_us);
+  return std::ranges::count_if(records, [&](const dos::rt::TaskRecord& record) {
+    return std::string_view(record.codelet->symbol()).starts_with("dos.update.") &&
+           record.start_us < end;
+  });
+}
+
+nlohmann::json run(Index gpus, const std::string& policy, const std::string& activations,
+                   float clip) {
   simulate_codelets();
   dos::sched_starpu::configure({.released = &dos::rt::released_on});
-  dos::test::TrainingRun run(options(gpus, policy, activations));
+  dos::test::TrainingRun run(options(gpus, policy, activations, clip));
   run.submitter().keep_from_cpus(false);
   const std::vector<std::int32_t> tokens(
       static_cast<std::size_t>(kSequences * (kModel.context + 1)));
@@ -118,7 +132,8 @@ nlohmann::json run(Index gpus, const std::string& policy, const std::string& act
     steps.push_back(starpu_timing_now() - begin);
   }
   Placement last;
-  for (const dos::rt::TaskRecord& record : run.submitter().profile().take(kSteps)) {
+  const std::vector<dos::rt::TaskRecord> records = run.submitter().profile().take(kSteps);
+  for (const dos::rt::TaskRecord& record : records) {
     const auto worker = static_cast<std::size_t>(record.worker);
     const bool is_pass = record.tag.phase == dos::rt::Phase::kForward ||
                          record.tag.phase == dos::rt::Phase::kBackward;
@@ -146,6 +161,7 @@ nlohmann::json run(Index gpus, const std::string& policy, const std::string& act
           {"workers", workers},
           {"devices", devices},
           {"subgroups", run.layout().subgroups.size()},
+          {"updates_beside_backward", updates_beside_backward(records)},
           {"weights", all[dos::MemoryCategory::kWorking]},
           {"activations", all[dos::MemoryCategory::kActivations]}};
 }
@@ -156,9 +172,9 @@ nlohmann::json run(Index gpus, const std::string& policy, const std::string& act
 int main(int argc, char** argv) {
   nlohmann::json answer;
   try {
-    dos::require(argc == 5, "training_node GPUS POLICY ACTIVATIONS CPUS");
+    dos::require(argc == 6, "training_node GPUS POLICY ACTIVATIONS CPUS CLIP");
     if (std::string_view(argv[4]) == "fast") cpu_speed = kGpu;
-    answer = run(std::atoi(argv[1]), argv[2], argv[3]);
+    answer = run(std::atoi(argv[1]), argv[2], argv[3], std::stof(argv[5]));
   } catch (const std::exception& error) {
     answer = {{"error", error.what()}};
   }

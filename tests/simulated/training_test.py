@@ -16,12 +16,12 @@ MACHINE = "h100-4x"
 
 
 @functools.cache
-def trained(gpus, policy="dos", activations="keep", cpus="slow"):
+def trained(gpus, policy="dos", activations="keep", cpus="slow", clip="1"):
     with tempfile.TemporaryDirectory(prefix="dos-training-") as home:
         env = {name: value for name, value in os.environ.items() if not name.startswith("STARPU_")}
         env |= {"STARPU_PERF_MODEL_DIR": str(Path(os.environ["DOS_SAMPLING"]) / MACHINE), "STARPU_HOSTNAME": MACHINE,
                 "STARPU_HOME": home, "STARPU_SILENT": "1"}
-        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, activations, cpus,
+        result = subprocess.run([os.environ["DOS_TRAINING_NODE"], str(gpus), policy, activations, cpus, clip,
                                  "--log=root.thres:error"],
                                 capture_output=True, text=True, timeout=200, env=env, cwd=home, check=True)
     answer = json.loads(result.stdout)
@@ -75,6 +75,11 @@ class SimulatedTraining(unittest.TestCase):
                 self.assertEqual(sum(on_each), on_gpus * all_updates, policy)
             if policy != "zero-offload":
                 self.assertTrue(all(on_each), on_each)
+
+    def test_updates_run_beside_backward_where_none_waits_for_the_norm(self):
+        waiting, unclipped = trained(1), trained(1, clip="0")
+        self.assertEqual(waiting["updates_beside_backward"], 0)
+        self.assertGreater(unclipped["updates_beside_backward"], unclipped["subgroups"] / 4)
 
     def test_activations_are_on_the_host_meanwhile(self):
         kept, moved, recomputed = (trained(1, activations=plan) for plan in ("keep", "host", "recompute"))
