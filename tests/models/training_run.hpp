@@ -98,6 +98,11 @@ class TrainingRun {
 
   /// The mean loss of tokens[n * batch, context + 1], n micro-batches; leaves its gradients.
   double gradients(std::span<const std::int32_t> tokens) {
+    submit_gradients(tokens);
+    return take_mean_loss(trained_tokens(tokens));
+  }
+  /// The same, and nobody waits for the loss.
+  void submit_gradients(std::span<const std::int32_t> tokens) {
     const Index trained = trained_tokens(tokens);
     bool first = true;
     for_each_micro_batch(tokens, [&](std::span<const std::int32_t> micro_batch) {
@@ -105,7 +110,6 @@ class TrainingRun {
                     {.first = first, .loss_scale = 1.0F / static_cast<float>(trained)});
       first = false;
     });
-    return take_mean_loss(trained);
   }
 
   /// The mean loss of tokens[n * batch, context + 1].

@@ -125,7 +125,7 @@ nlohmann::json run(Index gpus, const std::string& policy, const std::string& act
   for (Index step = 1; step <= kSteps; ++step) {
     run.submitter().set_tag({.phase = dos::rt::Phase::kForward, .step = step});
     const double begin = starpu_timing_now();
-    run.gradients(tokens);
+    run.submit_gradients(tokens);
     run.submitter().set_phase(dos::rt::Phase::kUpdate);
     run.update(step, 1e-3);
     run.session().wait_all();
