@@ -11,23 +11,15 @@
 #include "problems.hpp"
 #include "sched/interleave.hpp"
 #include "sched/policy.hpp"
+#include "steps.hpp"
 
 namespace dos::sched::step_replay_test {
 namespace {
 
+using test::passes;
+using test::step;
+
 constexpr double kKernels = 1e-5;
-
-/// Depths that are alike.
-StepPasses passes(std::size_t depths, double forward, double backward,
-                  std::vector<bool> ahead = {}) {
-  return {.depths = std::vector<DepthPasses>(
-              depths, {.forward = units::Seconds(forward), .backward = units::Seconds(backward)}),
-          .ahead = std::move(ahead)};
-}
-
-double step(const Problem& problem, const Plan& plan, const StepPasses& passes) {
-  return replay_step(problem, plan, passes).value();
-}
 
 TEST(StepReplay, UpdatesThatWaitComeBehindBackward) {
   const Problem problem = test::simple_problem(3, 1, 12);

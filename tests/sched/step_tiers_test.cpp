@@ -12,25 +12,16 @@
 #include "sched/interleave.hpp"
 #include "sched/policy.hpp"
 #include "sched/step_replay.hpp"
+#include "steps.hpp"
 #include "tiers.hpp"
 
 namespace dos::sched::step_tiers_test {
 namespace {
 
+using test::passes;
+using test::step;
 using test::with_disk;
 using test::without_gpu;
-
-/// Depths that are alike.
-StepPasses passes(std::size_t depths, double forward, double backward,
-                  std::vector<bool> ahead = {}) {
-  return {.depths = std::vector<DepthPasses>(
-              depths, {.forward = units::Seconds(forward), .backward = units::Seconds(backward)}),
-          .ahead = std::move(ahead)};
-}
-
-double step(const Problem& problem, const Plan& plan, const StepPasses& passes) {
-  return replay_step(problem, plan, passes).value();
-}
 
 /// All on the disk, updated by the CPU.
 Plan all_on_disk(const Problem& problem) {
