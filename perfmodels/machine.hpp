@@ -81,7 +81,9 @@ struct Machine {
   std::optional<Sourced<units::ParamsPerSecond>> cpu_worker_rate;  ///< one worker alone
   Sourced<units::BytesPerSecond> dram_bandwidth;                   ///< reads and writes together
   Sourced<units::Bytes> dram_capacity;
-  Sourced<units::FlopsPerSecond> training_rate;  ///< forward and backward, of one GPU, or the CPU
+  /// Forward and backward in BF16, of one GPU, or the CPU.
+  Sourced<units::FlopsPerSecond> training_rate;
+  std::optional<Sourced<units::FlopsPerSecond>> training_rate_fp32;  ///< nullopt: the same
 
   // With gpus > 0 only.
   Sourced<units::ParamsPerSecond> gpu_update_rate;  ///< fused kernel, data on the GPU

@@ -94,6 +94,7 @@ const std::vector<Key>& machine_keys() {
       key("node.gpus", kCount, kRequired, &Machine::gpus),
       key("node.cpu_workers", kCount, kRequired, &Machine::cpu_workers),
       key("node.training_rate", kSpeed, kRequired, &Machine::training_rate),
+      key("node.training_rate_fp32", kSpeed, kOptional, &Machine::training_rate_fp32),
       key("node.task_latency", kTime, kRequired, &Machine::task_latency),
       key("cpu.update_rate", kUpdateRate, kRequired, &Machine::cpu_update_rate),
       key("cpu.worker_rate", kUpdateRate, kOptional, &Machine::cpu_worker_rate),

@@ -207,6 +207,7 @@ Measured measure(const Options& options, const rt::SessionConfig& config,
     std::ranges::move(more, std::back_inserter(measured.results));
   };
   add(measure_cpu(meter, kind, set));
+  add(measure_training(meter, devices));
   if (devices.empty())
     measured.missing = missing_devices();
   else

@@ -5,65 +5,14 @@
 
 #include "base/units.hpp"
 #include "calibration/measured_rates.hpp"
-#include "codelets/linear/linear_codelet.hpp"
 
 namespace dos::calibration {
 namespace {
 
-/// A product as in a block of a GPT of some hundred million parameters.
-constexpr Index kTokens = 512;
-constexpr Index kWidth = 1024;
 /// One-parameter updates: enough of them to keep a worker busy while they are submitted.
 constexpr Index kSmallTasks = 64;
 /// A latency needs no long readings, and pending tasks should stay few.
 constexpr double kLatencySeconds = 0.05;
-
-/// Forward products of equal size, one a CPU worker.
-class Products {
- public:
-  explicit Products(rt::Submitter& submitter)
-      : submitter_(submitter),
-        weights_(submitter.session(), {.name = "weights", .count = kWidth * kWidth}),
-        bias_(submitter.session(), {.name = "bias", .count = kWidth}) {
-    for (const rt::Handle* handle : {&weights_, &bias_}) fill(*handle);
-    for (Index i = 0; i < submitter.session().cpu_workers(); ++i) {
-      inputs_.push_back(make("x"));
-      outputs_.push_back(make("y"));
-      fill(*inputs_.back());
-    }
-  }
-
-  void submit() const {
-    const codelets::MatrixRef weights{
-        .blocking = {.rows = kWidth, .columns = kWidth, .rows_per_block = kWidth},
-        .blocks = {&weights_}};
-    const codelets::SliceRef bias{.handle = &bias_, .offset = 0};
-    for (std::size_t i = 0; i < inputs_.size(); ++i)
-      codelets::submit<codelets::LinearForward>(
-          submitter_, {.x = *inputs_[i], .bias = bias, .y = *outputs_[i], .w = weights}, {kTokens},
-          {.worker = rt::kAnyCpuWorker});
-  }
-
-  [[nodiscard]] double flops() const {
-    return 2.0 * static_cast<double>(kTokens * kWidth * kWidth * std::ssize(inputs_));
-  }
-
- private:
-  std::unique_ptr<rt::Handle> make(const char* name) const {
-    return std::make_unique<rt::Handle>(submitter_.session(),
-                                        rt::HandleSpec{.name = name, .count = kTokens * kWidth});
-  }
-  static void fill(const rt::Handle& handle) {
-    constexpr float kSmall = 1e-3F;
-    std::ranges::fill(rt::HostAccess(handle, rt::Mode::kWrite).as<float>(), kSmall);
-  }
-
-  rt::Submitter& submitter_;
-  rt::Handle weights_;
-  rt::Handle bias_;
-  std::vector<std::unique_ptr<rt::Handle>> inputs_;
-  std::vector<std::unique_ptr<rt::Handle>> outputs_;
-};
 
 /// Seconds a task from the rate of tasks.
 Result task_latency(const Meter& meter, const codelets::UpdateKind& kind) {
@@ -114,12 +63,6 @@ std::vector<Result> measure_cpu(const Meter& meter, const codelets::UpdateKind& 
   results.push_back(measured(
       "dram.bandwidth", meter.rate(set.traffic_bytes(), [&] { set.submit_streams(); }),
       fmt::format("additions over the same arrays, read and written, {} workers", workers)));
-  const Products products(meter.submitter());
-  results.push_back(measured(
-      "node.training_rate", meter.rate(products.flops(), [&] { products.submit(); }),
-      fmt::format("FP32 products {} x {} x {} on {} CPU workers, where this version runs forward "
-                  "and backward",
-                  kTokens, kWidth, kWidth, workers)));
   results.push_back(task_latency(meter, kind));
   return results;
 }

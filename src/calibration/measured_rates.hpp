@@ -20,9 +20,13 @@ struct Sizes {
   Index link_bytes = 0;     ///< of a copy
 };
 
-/// cpu.*, dram.bandwidth, node.task_latency, node.training_rate.
+/// cpu.*, dram.bandwidth, node.task_latency.
 std::vector<Result> measure_cpu(const Meter& meter, const codelets::UpdateKind& kind,
                                 const UpdateSet& set);
+
+/// node.training_rate and node.training_rate_fp32, where forward and backward run: on CUDA devices,
+/// one's share of it, or on the CPUs if there are none.
+std::vector<Result> measure_training(const Meter& meter, const std::vector<rt::Device>& devices);
 
 /// gpu.* and link.* of all devices together, a device's share of it; gpu.update_rate of each, if
 /// there are several. `load` is what the CPU updates where a rate is that beside a busy CPU.

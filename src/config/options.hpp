@@ -146,8 +146,8 @@ inline constexpr std::array kRunOptions{
            "besides train.keep, one checkpoint of every so many hours is kept; 0: none",
            [](Keys& k) -> Value { return &k.train.keep_every_hours; }, kNotNegative},
     Option{"train.checkpoint_local",
-           "folder on a disk of the node that all ranks see, where checkpoints come first; empty: "
-           "they come to --out at once",
+           "folder on a disk of each node, where checkpoints come first; empty: they come to --out "
+           "at once",
            [](Keys& k) -> Value { return &k.train.checkpoint_local; },
            Any{"the folder is made at the start"}, Scope::kRun, kPlanCheckpointFolder},
     Option{"train.checkpoint_copy_every",
@@ -166,7 +166,7 @@ inline constexpr std::array kRunOptions{
            Scope::kRun,
            {"update rule: adamw, or another one of train_gpt",
             [](planner::PlanSettings& s, const std::string& name) {
-              s.rule_states = std::ssize(optim::find_rule(name).info->states);
+              s.rule_states = optim::states_of_rule(name);
             },
             Named{&optim::known_rules,
                   [](const std::string& name) { static_cast<void>(optim::find_rule(name)); }}}},

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/real.hpp"
 #include "base/units.hpp"
 #include "fit/estimate.hpp"
 #include "fit/spare_memory.hpp"
@@ -35,35 +36,29 @@ constexpr units::BytesPerSecond kCoreMemory{10e9};
 constexpr units::BytesPerSecond kHostMemory{20e9};
 constexpr units::BytesPerSecond kDisk{0.5e9};
 
-double in_real(Index value) {
-  return static_cast<double>(value);
-}
-
 /// As planner::traffic_beside_activations(), of a micro-batch of this run.
-planner::DiskTraffic traffic_beside_activations(const train::Run& run, const Room& room) {
+planner::DiskLoad traffic_beside_activations(const train::Run& run, const Room& room) {
   const config::TrainConfig& config = run.config;
   if (!(room.shared.states + room.shared.checkpoints > 0)) return {};
   const tensor::Ownership ownership = run.share.ownership();
   const offload::HomePlan homes = train::plan_homes(choose_homes(run, room), room.workers);
   const auto bytes_of = [&](Index subgroup) {
-    return in_real(run.layout.subgroups[static_cast<std::size_t>(subgroup)].count *
-                   size_of(DType::kF32));
+    return real(run.layout.subgroups[static_cast<std::size_t>(subgroup)].count *
+                size_of(DType::kF32));
   };
   double away = 0;
-  for (const Index subgroup : homes.on_disks())
-    away += bytes_of(subgroup) * in_real(homes.buffers());
+  for (const Index subgroup : homes.on_disks()) away += bytes_of(subgroup) * real(homes.buffers());
   double saved = 0;
   for (Index i = 0; i < std::ssize(run.layout.subgroups); ++i)
     if (run.layout.subgroups[static_cast<std::size_t>(i)].trained && ownership.owns(i))
-      saved +=
-          bytes_of(i) * in_real(1 + std::ssize(optim::find_rule(config.optim.rule).info->states));
-  const double parts = in_real(std::max<Index>(1, room.model_devices()) * config.train.accumulate);
-  const Bytes states(std::min(away, in_real(homes.memory())) * room.shared.states / parts);
-  planner::DiskTraffic traffic{.read = states, .written = states};
-  // Where both lie on one disk, checkpoints take files of states as they are.
+      saved += bytes_of(i) * real(1 + optim::states_of_rule(config.optim.rule));
+  const double parts = real(std::max<Index>(1, room.model_devices()) * config.train.accumulate);
+  const Bytes states(std::min(away, real(homes.memory())) * room.shared.states / parts);
+  planner::DiskLoad traffic{.read = states, .written = states};
+  // Where both lie on one disk, checkpoints take files of states as they are, and copy others.
   if (const Index every = config.train.checkpoint_every; every > 0)
-    traffic.written += Bytes((saved - (room.shared.states > 0 ? away : 0)) *
-                             room.shared.checkpoints / (in_real(every) * parts));
+    traffic.written += Bytes((saved - std::min(1.0, room.shared.states) * away) *
+                             room.shared.checkpoints / (real(every) * parts));
   return traffic;
 }
 
@@ -73,7 +68,7 @@ class Times {
   Times(const train::Run& run, const Room& room)
       : model_(shape::model_of("", run.model)),
         devices_(room.model_devices()),
-        passes_(marked(run), pass_rates(run.config, room), in_real(tokens(run, room)),
+        passes_(marked(run), pass_rates(run.config, room), real(tokens(run, room)),
                 run.config.parameter_types().working) {
     passes_.share_disks(traffic_beside_activations(run, room));
   }
@@ -81,7 +76,7 @@ class Times {
   Times& operator=(const Times&) = delete;
 
   [[nodiscard]] const planner::PassModel& passes() const { return passes_; }
-  [[nodiscard]] double parts() const { return in_real(std::max<Index>(1, devices_)); }
+  [[nodiscard]] double parts() const { return real(std::max<Index>(1, devices_)); }
 
  private:
   const shape::Model& marked(const train::Run& run) {
@@ -200,22 +195,22 @@ planner::ActivationLimits limits_of(const PlanTrial& trial, const Times& times, 
 planner::PassRates pass_rates(const config::TrainConfig& config, const Room& room) {
   const bool is_narrow = config.parameter_types().working != DType::kF32;
   const Measured& known = room.measured;
-  planner::PassRates rates{.compute = kCore * in_real(room.cpu_workers),
-                           .memory = kCoreMemory * in_real(room.cpu_workers),
+  planner::PassRates rates{.compute = kCore * real(room.cpu_workers),
+                           .memory = kCoreMemory * real(room.cpu_workers),
                            .link = std::nullopt,
                            .disk = std::nullopt,
-                           .dram = kCoreMemory * in_real(room.cpu_workers)};
+                           .dram = kCoreMemory * real(room.cpu_workers)};
   if (const Index devices = room.model_devices(); devices > 0) {
     rates.compute = is_narrow ? kGpuBf16 : kGpuFp32;
     rates.memory = kGpuMemory;
     rates.link = known.link.value_or(planner::CopyRates{kLink, kLink, kLink});
-    rates.dram = known.dram.value_or(kHostMemory) / in_real(devices);
+    rates.dram = known.dram.value_or(kHostMemory) / real(devices);
   } else if (known.dram) {
     rates.memory = rates.dram = *known.dram;
   }
   rates.compute = known.compute.value_or(rates.compute);
-  const double parts = in_real(std::max<Index>(1, room.model_devices()));
-  if (const double disks = in_real(std::ssize(config.activation_disks())); disks > 0) {
+  const double parts = real(std::max<Index>(1, room.model_devices()));
+  if (const double disks = real(std::ssize(config.activation_disks())); disks > 0) {
     rates.disk = known.disk.value_or(planner::DiskRates{kDisk * disks, kDisk * disks});
     rates.disk->write = rates.disk->write / parts;
     rates.disk->read = rates.disk->read / parts;
@@ -235,7 +230,7 @@ std::optional<config::TrainConfig> with_activations(const train::Run& run, const
         !trial.memory(plan).fits())
       return std::nullopt;
     const planner::PhaseTimes phases = times.passes().times(plan);
-    return (phases.forward + phases.backward) * in_real(run.config.train.accumulate) +
+    return (phases.forward + phases.backward) * real(run.config.train.accumulate) +
            updates.added(plan);
   };
   std::optional<planner::ActivationLimits> limits;
@@ -279,13 +274,13 @@ Index activations_on_disks(const train::Run& run, const Room& room) {
 }
 
 std::string describe_rescue(const train::Run& run, const Room& room) {
-  const Bytes moved(in_real(activations_on_disks(run, room)));
+  const Bytes moved(real(activations_on_disks(run, room)));
   if (!(moved > Bytes{0})) return "";
   std::string text = fmt::format("activations on disks: {}", size_text(moved));
   if (const auto& spare = run.spare_memory)
     text += fmt::format("; of what a disk takes no more {} stay in memory for a step, {}",
-                        size_text(std::min(moved, Bytes(in_real(*spare)))),
-                        moved > Bytes(in_real(*spare)) ? "beyond which the run ends" : "all of it");
+                        size_text(std::min(moved, Bytes(real(*spare)))),
+                        moved > Bytes(real(*spare)) ? "beyond which the run ends" : "all of it");
   return text + "\n";
 }
 

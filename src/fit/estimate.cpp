@@ -129,8 +129,7 @@ Index largest_update_bytes(const shape::Layout& layout, const tensor::ParameterT
   Index most_ahead = 0;
   for (const Index subgroup : ahead)
     most_ahead = std::max(most_ahead, layout.subgroups[static_cast<std::size_t>(subgroup)].count);
-  const Index states =
-      size_of(DType::kF32) * (1 + std::ssize(optim::find_rule(optimizer.rule).info->states));
+  const Index states = size_of(DType::kF32) * (1 + optim::states_of_rule(optimizer.rule));
   const bool has_working = model_on_host && types.working != DType::kF32;
   const Index gradient = ranks > 1       ? size_of(DType::kF32)
                          : model_on_host ? size_of(types.gradient)

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "base/memory_category.hpp"
+#include "base/real.hpp"
 #include "checkpoint/copier.hpp"
+#include "checkpoint/range_copy.hpp"
 #include "checkpoint/writer.hpp"
 #include "models/demand.hpp"
 #include "optim/optimizer.hpp"
@@ -16,11 +18,6 @@
 
 namespace dos::fit {
 namespace {
-
-/// In floating point: what does not fit must not overflow.
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// Steps that are submitted, or read, at once.
 double steps_ahead(const config::TrainConfig& config) {
@@ -49,7 +46,7 @@ Counts count(const train::Run& run, const shape::RunShape& shape) {
   const config::TrainConfig& config = run.config;
   const double ranks = real(run.share.ranks);
   const models::RunCounts counts = models::counts(run.model, shape, run.layout);
-  const double states = real(std::ssize(optim::find_rule(config.optim.rule).info->states));
+  const double states = real(optim::states_of_rule(config.optim.rule));
   const double subgroups = real(std::ssize(run.layout.subgroups));
   const double trained = real(run.layout.trained_subgroups());
   std::size_t most_pieces = 0;
@@ -97,9 +94,14 @@ double checkpoint_bytes(const train::Run& run) {
       checkpoint::Writer::buffers_within(1e9 * run.config.train.checkpoint_memory);
   const double all = real(values[MemoryCategory::kParameters]) + real(states);
   const bool has_two = !run.config.train.checkpoint_local.empty();
-  const Index devices = has_two ? 2 : 1;
-  return std::min(real(checkpoint::Writer::bytes(buffers) + devices * storage::buffer_bytes()),
-                  real(checkpoint::Writer::kMostUnderWay) * all) +
+  // States on a disk that the checkpoint is not on are copied, by each that is under way.
+  const bool may_copy = std::ssize(run.config.disks()) > 1;
+  const Index devices = 1 + (has_two ? 1 : 0) + (may_copy ? 1 : 0);
+  const double copies =
+      may_copy ? real(checkpoint::Writer::kMostUnderWay) * real(checkpoint::RangeCopy::bytes()) : 0;
+  return std::min(
+             real(checkpoint::Writer::bytes(buffers) + devices * storage::buffer_bytes()) + copies,
+             real(checkpoint::Writer::kMostUnderWay) * all) +
          // Of nodes with disks of their own the first rank of each copies, whichever that is.
          (has_two ? std::min(real(checkpoint::Copier::bytes()), all) : 0);
 }

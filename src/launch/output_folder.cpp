@@ -94,7 +94,7 @@ void expect_place_for_checkpoints(const LaunchOptions& options, const train::Run
   const Index trained = run.layout.trained_count() * size_of(DType::kF32);
   const Index frozen = (run.layout.parameter_count() - run.layout.trained_count()) *
                        size_of(run.config.parameter_types().working);
-  const Index states = trained * std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+  const Index states = trained * optim::states_of_rule(run.config.optim.rule);
   const Index all = trained + frozen + states;
   if (local.lock)
     expect_place("train.checkpoint_local",

@@ -78,7 +78,7 @@ void add_disk_rates(const config::TrainConfig& config, const std::vector<std::st
   if (settings.activation_disks.empty() || std::ssize(settings.disks) > std::ssize(machine.tiers) ||
       !planner::take_disks(settings, 1, machine))
     return;
-  measured.disk = planner::pass_rates_of(machine, layout).disk;
+  measured.disk = planner::activation_disk_rates(machine, layout);
   measured.disks = planner::activation_tier_names(machine);
 }
 
@@ -115,12 +115,16 @@ void add_measured_rates(const std::filesystem::path& machines, const config::Tra
                                            .policy = policy,
                                            .settings = {}};
     const bool on_cpu = room.model_devices() == 0;
+    // Whose training rate the file has. Without training_rate_fp32 it is an older one, which has
+    // the CPUs' in any case.
+    const bool is_cpus = machine.gpus.value == 0 || !machine.training_rate_fp32 ||
+                         !machine.calibration || machine.calibration->host.nvidia_gpus == 0;
     if (on_cpu) machine.gpus.value = 0;
     planner::Deployment layout;
     layout.ranks_per_node = place.position.local_size;
-    const planner::PassRates rates = planner::pass_rates_of(machine, layout);
-    // Of GPUs the file does not know how fast they train.
-    if (on_cpu) room.measured.compute = rates.compute;
+    const planner::PassRates rates =
+        planner::pass_rates_of(machine, layout, config.parameter_types().working);
+    if (on_cpu == is_cpus) room.measured.compute = rates.compute;
     if (rates.link) room.measured.link = rates.link;
     add_disk_rates(config, folders, machine, layout, room.measured);
     room.measured.dram = rates.dram;

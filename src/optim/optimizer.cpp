@@ -27,7 +27,7 @@ Index state_bytes(const shape::Layout& layout, const OptimizerOptions& options,
                   const tensor::Ownership& ownership) {
   const Index owned =
       tensor::element_count(layout, tensor::BufferPlan(layout, {}, ownership).states);
-  return std::ssize(find_rule(options.rule).info->states) * size_of(DType::kF32) * owned +
+  return states_of_rule(options.rule) * size_of(DType::kF32) * owned +
          GradientNorms::bytes(layout.trained_subgroups(), options.clip);
 }
 

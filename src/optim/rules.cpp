@@ -43,6 +43,10 @@ Rule find_rule(const std::string& name) {
   return {&*rule, rule - rules.begin()};
 }
 
+Index states_of_rule(const std::string& name) {
+  return std::ssize(find_rule(name).info->states);
+}
+
 std::vector<std::string> known_rules() {
   std::vector<std::string> names;
   for (const Entry& entry : kRules) names.emplace_back(entry.name);

@@ -18,6 +18,9 @@ struct Rule {
 /// Throws Error for an unknown optim.rule, listing the known ones.
 Rule find_rule(const std::string& name);
 
+/// How many FP32 numbers such a rule keeps of a parameter: AdamW's m and v. Throws as find_rule().
+Index states_of_rule(const std::string& name);
+
 std::vector<std::string> known_rules();
 
 /// Whether a known rule reads optim.KEY: beta1, beta2, momentum or eps.

@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/real.hpp"
+
 namespace dos::planner {
 namespace {
 
 using shape::ActivationPlan;
 using shape::Refill;
-
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// Collects plans that fit, each with the fewest selective blocks.
 class Search {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/real.hpp"
 #include "planner/tier_uses.hpp"
 
 namespace dos::planner {
@@ -16,10 +17,6 @@ using units::Bytes;
 /// step around the best of them is halved then.
 constexpr Index kSizes = 8;
 constexpr int kHalvings = 3;
-
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// Weighs each plan once.
 class Scale {

@@ -5,15 +5,13 @@
 
 #include <algorithm>
 
+#include "base/real.hpp"
+
 namespace dos::planner {
 namespace {
 
 using shape::Refill;
 using units::Seconds;
-
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// What moving to one place takes, each way one block after the other, and what of it shows.
 ActivationUse moved(const PassModel& passes, const shape::ActivationPlan& plan, Refill refill) {

@@ -17,7 +17,7 @@ namespace {
 /// By subgroup. What disks have, and what a GPU keeps for good, waits for the norm.
 std::vector<bool> choose_ahead(const Request& request, const Forecast& result) {
   const sched::Problem& problem = result.problem;
-  const bool takes_what_is_left = request.settings.speculation == Speculation::kAuto;
+  const bool takes_what_is_left = request.settings.speculation == SpeculationChoice::kAuto;
   std::vector<bool> ahead(problem.subgroups.size());
   if (takes_what_is_left && sched::lives_behind_host(problem, result.plan)) return ahead;
   std::vector<std::size_t> candidates;
@@ -47,8 +47,8 @@ std::vector<bool> choose_ahead(const Request& request, const Forecast& result) {
 
 bool may_go_ahead(const Request& request) {
   const PlanSettings& settings = request.settings;
-  if (settings.speculation == Speculation::kOff) return false;
-  const bool is_asked_for = settings.speculation == Speculation::kOn;
+  if (settings.speculation == SpeculationChoice::kOff) return false;
+  const bool is_asked_for = settings.speculation == SpeculationChoice::kOn;
   expect(!is_asked_for || !settings.fp32,
          "optim.speculate = on needs train.precision=bf16: forward reads FP32 parameters in place");
   expect(

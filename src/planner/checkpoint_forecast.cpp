@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -55,16 +56,25 @@ units::BytesPerSecond way_home(const sched::Problem& problem, const sched::Assig
   return problem.link_of(assignment.home).out;
 }
 
-/// What a checkpoint writes of each subgroup. It takes files of states as they are where all lie
-/// on one disk: names in its folder are of one file system.
-std::vector<units::Bytes> written_bytes(const sched::Problem& problem, const sched::Plan& plan) {
-  std::set<Index> disks;
-  for (const sched::Assignment& each : plan.assignments)
-    if (problem.only_keeps(each.home)) disks.insert(each.home);
-  std::vector<units::Bytes> bytes;
+/// The disk that has most of the states; nullopt: none has any.
+std::optional<Index> fullest_disk(const sched::Problem& problem, const sched::Plan& plan) {
+  std::map<Index, units::Bytes> disks;
   for (Index i = 0; i < std::ssize(plan.assignments); ++i) {
     const Index home = plan.assignments[static_cast<std::size_t>(i)].home;
-    const bool is_taken = disks.size() == 1 && problem.only_keeps(home);
+    if (problem.only_keeps(home)) disks[home] += problem.away_bytes(i);
+  }
+  if (disks.empty()) return std::nullopt;
+  return std::ranges::max_element(disks, {}, [](const auto& each) { return each.second; })->first;
+}
+
+/// What a checkpoint writes of each subgroup. It is taken to be on the disk that has most of the
+/// states: their files are taken as they are, those of others are copied, as names in its folder
+/// are of one file system.
+std::vector<units::Bytes> written_bytes(const sched::Problem& problem, const sched::Plan& plan) {
+  const std::optional<Index> disk = fullest_disk(problem, plan);
+  std::vector<units::Bytes> bytes;
+  for (Index i = 0; i < std::ssize(plan.assignments); ++i) {
+    const bool is_taken = disk && plan.assignments[static_cast<std::size_t>(i)].home == *disk;
     bytes.push_back(problem.state_bytes(i) - (is_taken ? problem.away_bytes(i) : units::Bytes()));
   }
   return bytes;
@@ -117,13 +127,17 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
   const std::vector<units::Bytes> writes = written_bytes(problem, forecast.plan);
   CheckpointForecast result;
   units::Seconds written{-std::numeric_limits<double>::infinity()};
+  units::Bytes copied{0};  // from files: no update waits for that
   units::Seconds begin{std::numeric_limits<double>::infinity()};
   // Times from here on count from the end of the update phase that is saved.
   for (Index i = 0; i < std::ssize(problem.subgroups); ++i) {
     const auto place = static_cast<std::size_t>(i);
     const sched::Assignment& assignment = forecast.plan.assignments[place];
     const units::Bytes all = problem.state_bytes(i);
-    const units::Bytes bytes = writes[place];
+    const bool is_copied = problem.only_keeps(assignment.home) && writes[place] == all;
+    const units::Bytes of_file = is_copied ? problem.away_bytes(i) : units::Bytes();
+    const units::Bytes bytes = writes[place] - of_file;
+    copied += of_file;
     const units::BytesPerSecond slowest = std::min(rate, way_home(problem, assignment));
     const units::Seconds updated = times[place].end - update;
     begin = std::min(begin, updated);
@@ -136,12 +150,12 @@ CheckpointForecast forecast_checkpoints(const Request& request, const Forecast& 
                               : written;
     result.wait = std::max(result.wait, released - next);
     result.own += all;
-    result.taken += all - bytes;
+    result.taken += all - writes[place];
   }
   const auto frozen = static_cast<double>(request.model.params() - forecast.trained_params);
   result.all = result.own * static_cast<double>(request.ranks) +
                units::Bytes((request.settings.fp32 ? kMasterBytes : kRoundedBytes) * frozen);
-  result.write = written - begin;
+  result.write = written - begin + copied / rate;
   result.slowed = units::Seconds(
       (kSumOfByte * result.own.value() + kWriteOfByte * (result.own - result.taken).value()) /
       static_cast<double>(problem.rates.cpu_workers));

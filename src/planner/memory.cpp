@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/real.hpp"
 #include "planner/runtime_bytes.hpp"
 #include "sched/gradients.hpp"
 #include "sched/interleave.hpp"
@@ -20,10 +21,6 @@ constexpr double kFp32 = 4;
 
 double value_bytes(const PlanSettings& settings) {
   return settings.fp32 ? 4 : 2;
-}
-
-double real(Index value) {
-  return static_cast<double>(value);
 }
 
 Index largest_layer(const shape::Model& model) {

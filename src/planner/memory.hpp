@@ -20,6 +20,8 @@ struct Deployment {
 
   /// That share what PlanSettings::zero says evenly.
   [[nodiscard]] Index ranks() const { return devices / devices_per_rank; }
+  /// That share a node's memory and disks evenly.
+  [[nodiscard]] Index devices_per_node() const { return ranks_per_node * devices_per_rank; }
 };
 
 /// Bytes a parameter of the sum of all ranks' gradients.

@@ -6,16 +6,14 @@
 
 #include <algorithm>
 
+#include "base/real.hpp"
+
 namespace dos::planner {
 namespace {
 
 using shape::Refill;
 using units::Bytes;
 using units::Seconds;
-
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// FLOP of the products of a token with the parameters that `counts` accepts, by depth.
 template <class Counts>
@@ -105,14 +103,16 @@ std::vector<double> backward_ratios(const shape::Model& model) {
   return ratios;
 }
 
-PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& layout) {
-  const double devices = real(layout.ranks_per_node * layout.devices_per_rank);
+PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& layout, DType type) {
+  const double devices = real(layout.devices_per_node());
   const units::BytesPerSecond dram = machine.dram_bandwidth.value / devices;
-  PassRates rates{.compute = machine.training_rate.value,
-                  .memory = dram,
-                  .link = std::nullopt,
-                  .disk = std::nullopt,
-                  .dram = dram};
+  const bool has_own_rate = type == DType::kF32 && machine.training_rate_fp32;
+  PassRates rates{
+      .compute = has_own_rate ? machine.training_rate_fp32->value : machine.training_rate.value,
+      .memory = dram,
+      .link = std::nullopt,
+      .disk = std::nullopt,
+      .dram = dram};
   if (machine.gpus.value > 0) {
     // Updates are bound by it.
     rates.memory = machine.gpu_update_rate.value * perfmodels::kCpuUpdateTraffic;
@@ -122,8 +122,13 @@ PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& la
     // The rate is that of the node.
     rates.compute = rates.compute / devices;
   }
-  rates.disk = disk_rates(activation_tiers(machine), devices);
+  rates.disk = activation_disk_rates(machine, layout);
   return rates;
+}
+
+std::optional<DiskRates> activation_disk_rates(const perfmodels::Machine& machine,
+                                               const Deployment& layout) {
+  return disk_rates(activation_tiers(machine), real(layout.devices_per_node()));
 }
 
 std::vector<ActivationTier> activation_tiers(const perfmodels::Machine& machine) {

@@ -44,7 +44,11 @@ std::vector<ActivationTier> activation_tiers(const perfmodels::Machine& machine)
 /// Their names, in words.
 std::string activation_tier_names(const perfmodels::Machine& machine);
 
-PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& layout);
+/// `type`: of the products.
+PassRates pass_rates_of(const perfmodels::Machine& machine, const Deployment& layout, DType type);
+/// PassRates::disk alone.
+std::optional<DiskRates> activation_disk_rates(const perfmodels::Machine& machine,
+                                               const Deployment& layout);
 
 /// Whose moves take time, beside all that is computed.
 struct CountedMoves {
@@ -53,14 +57,14 @@ struct CountedMoves {
 };
 
 /// What a step moves over a device's link beside activations.
-struct LinkTraffic {
+struct PassTraffic {
   units::Bytes in{0};            ///< to the device, in each pass: gathered weights
   units::Bytes out_backward{0};  ///< from it: gradients
 };
 
 /// What disks of activations have to do beside them from the beginning of forward to the end of
 /// backward, of one device.
-struct DiskTraffic {
+struct DiskLoad {
   units::Bytes read{0};
   units::Bytes written{0};
 };
@@ -80,8 +84,8 @@ class PassModel {
   /// overlapped().
   void exchange(const std::vector<units::Seconds>& weights,
                 const std::vector<units::Seconds>& reductions, Index zero, units::Seconds update);
-  void share_link(const LinkTraffic& traffic) { traffic_ = traffic; }
-  void share_disks(const DiskTraffic& traffic) { disk_traffic_ = traffic; }
+  void share_link(const PassTraffic& traffic) { traffic_ = traffic; }
+  void share_disks(const DiskLoad& traffic) { disk_traffic_ = traffic; }
 
   [[nodiscard]] PhaseTimes times(const shape::ActivationPlan& plan,
                                  const CountedMoves& counted = {}) const;
@@ -116,8 +120,8 @@ class PassModel {
   std::vector<LayerWork> kept_;                 ///< by depth, when all is kept
   Index zero_ = 1;
   units::Seconds update_{0};
-  LinkTraffic traffic_;
-  DiskTraffic disk_traffic_;
+  PassTraffic traffic_;
+  DiskLoad disk_traffic_;
 };
 
 /// FLOP of the forward pass of one token: 2 a parameter of a matrix product, and 2 * context *

@@ -4,13 +4,10 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/real.hpp"
 
 namespace dos::planner {
 namespace {
-
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// The time of exchanging so many parameters or gradients of each depth.
 std::vector<units::Seconds> exchanges(const Wire& wire, const std::vector<Index>& params,
@@ -60,7 +57,8 @@ PhaseTimes published_times(const shape::Model& model, const perfmodels::Machine&
   Wire wire = wire_of(machine, layout, way);
   wire.latency = units::Seconds(0);
   const Exchanges exchanges = exchanges_of(model, wire, settings);
-  const PassModel passes(model, pass_rates_of(machine, layout), layout.tokens, DType::kBF16);
+  const PassModel passes(model, pass_rates_of(machine, layout, DType::kBF16), layout.tokens,
+                         DType::kBF16);
   std::vector<LayerWork> layers = passes.layers({});
   for (std::size_t depth = 0; depth < layers.size(); ++depth) {
     LayerWork& layer = layers[depth];
@@ -86,12 +84,12 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
                      const Deployment& layout, const PlanSettings& settings, units::Params flushed,
                      units::Seconds update) {
   const double value = settings.fp32 ? 4 : 2;
-  PassModel passes(model, pass_rates_of(machine, layout), layout.tokens,
-                   settings.fp32 ? DType::kF32 : DType::kBF16);
+  const DType type = settings.fp32 ? DType::kF32 : DType::kBF16;
+  PassModel passes(model, pass_rates_of(machine, layout, type), layout.tokens, type);
   const Wire wire = wire_of(machine, layout, settings);
   const Exchanges exchanges = exchanges_of(model, wire, settings);
   passes.exchange(exchanges.weights, exchanges.reductions, settings.zero, update);
-  LinkTraffic traffic{.out_backward = flushed * units::BytesPerParam(value)};
+  PassTraffic traffic{.out_backward = flushed * units::BytesPerParam(value)};
   if (adds_on_host(layout, settings)) {
     const Index gathered = settings.zero == 3 ? model.params() : model.trained_params();
     traffic.in = units::Bytes(value * real(gathered) * (1 - 1 / real(layout.ranks())));
@@ -102,7 +100,7 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
 
 PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& machine,
                        const Deployment& layout, const PlanSettings& settings,
-                       units::Params flushed, units::Seconds update, const DiskTraffic& disks) {
+                       units::Params flushed, units::Seconds update, const DiskLoad& disks) {
   if (settings.policy.published) return published_times(model, machine, layout, settings, flushed);
   expect(!settings.flush_is_blocking || machine.gpus.value == 0,
          "sched.flush_mode=blocking: only the published code does so: add "

@@ -23,7 +23,7 @@ PassModel pass_model(const shape::Model& model, const perfmodels::Machine& machi
 /// comes behind backward.
 PhaseTimes phase_times(const shape::Model& model, const perfmodels::Machine& machine,
                        const Deployment& layout, const PlanSettings& settings,
-                       units::Params flushed, units::Seconds update, const DiskTraffic& disks = {});
+                       units::Params flushed, units::Seconds update, const DiskLoad& disks = {});
 
 /// The same by depth, each with its part of what forward computes.
 std::vector<sched::DepthPasses> depth_passes(const shape::Model& model, const PhaseTimes& phases);

@@ -152,7 +152,7 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Request& request,
   if (!request.settings.clips) keys.emplace_back("optim.clip", "0");
   if (forecast.ahead.subgroups > 0)
     keys.emplace_back("optim.speculate",
-                      request.settings.speculation == Speculation::kOn ? "on" : "auto");
+                      request.settings.speculation == SpeculationChoice::kOn ? "on" : "auto");
   if (request.ranks > 1) keys.emplace_back("dist.zero", std::to_string(request.settings.zero));
   if (const std::string disks = disks_of(request, forecast); !disks.empty())
     keys.emplace_back("sched.disks", disks);
@@ -224,10 +224,10 @@ nlohmann::json ahead_json(const AheadForecast& ahead) {
 /// Which disks have them, and what else these do meanwhile; "" where none go there.
 std::string activation_disk_text(const Request& request, const Forecast& forecast) {
   if (!(forecast.activations_on_disk > units::Bytes{0})) return "";
-  const DiskRates rates = pass_rates_of(forecast.machine, forecast.layout).disk.value();
+  const DiskRates rates = activation_disk_rates(forecast.machine, forecast.layout).value();
   Request planned = request;
   planned.machine = forecast.machine;
-  const DiskTraffic beside = traffic_beside_activations(planned, forecast);
+  const DiskLoad beside = traffic_beside_activations(planned, forecast);
   std::string text = fmt::format("  disk: {}; a device writes {:.2f} GB/s there and reads {:.2f}",
                                  activation_tier_names(forecast.machine),
                                  rates.write.value() / kGiga, rates.read.value() / kGiga);

@@ -22,7 +22,7 @@ enum class ExchangeWay : std::uint8_t {
 };
 
 /// Whether updates go ahead of the norm (optim.speculate).
-enum class Speculation : std::uint8_t {
+enum class SpeculationChoice : std::uint8_t {
   kOff,
   kOn,    ///< all that can
   kAuto,  ///< where that gains something, as many as memory has room for
@@ -62,7 +62,7 @@ struct PlanSettings {
   std::vector<PlannedDisk> activation_disks;  ///< empty: those of states
   /// Of a rank's host memory, for states; 0: slots alone; nullopt: most of what a run leaves.
   std::optional<units::Bytes> state_memory;
-  Speculation speculation = Speculation::kOff;
+  SpeculationChoice speculation = SpeculationChoice::kOff;
   bool clips = true;               ///< updates wait for the norm of all gradients
   units::Bytes checkpoint_memory;  ///< of a rank, for states that wait to be written
   Index checkpoint_every = 0;      ///< steps; 0: none that count
@@ -98,9 +98,9 @@ inline void set_precision(PlanSettings& settings, const std::string& type) {
   settings.fp32 = type == "fp32";
 }
 inline void set_speculation(PlanSettings& settings, const std::string& choice) {
-  settings.speculation = choice == "on"     ? Speculation::kOn
-                         : choice == "auto" ? Speculation::kAuto
-                                            : Speculation::kOff;
+  settings.speculation = choice == "on"     ? SpeculationChoice::kOn
+                         : choice == "auto" ? SpeculationChoice::kAuto
+                                            : SpeculationChoice::kOff;
 }
 /// What the key optim.clip says.
 inline void set_clip(PlanSettings& settings, double largest) {

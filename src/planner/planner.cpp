@@ -238,7 +238,7 @@ Forecast forecast_of(const Request& request) {
   Forecast ahead = forecast_beside(request, &waiting);
   if (ahead.ahead.subgroups == 0) return waiting;
   const bool gains = ahead.fits() && ahead.step < waiting.step;
-  return gains || request.settings.speculation == Speculation::kOn ? ahead : waiting;
+  return gains || request.settings.speculation == SpeculationChoice::kOn ? ahead : waiting;
 }
 
 /// Of what lives behind host memory, the part that may be on its way through it: room for more is
@@ -343,9 +343,10 @@ Forecast forecast_with_best_activations(Request request) {
 /// these leave, unless they are asked for: then activations leave them their room.
 Forecast forecast_with_choices(Request& request) {
   const bool chooses = request.settings.chooses_activations;
-  const Speculation asked = std::exchange(request.settings.speculation, Speculation::kOff);
+  const SpeculationChoice asked =
+      std::exchange(request.settings.speculation, SpeculationChoice::kOff);
   choose_subgroups(request);
-  if (asked != Speculation::kAuto || !chooses) {
+  if (asked != SpeculationChoice::kAuto || !chooses) {
     request.settings.speculation = asked;
     return chooses ? forecast_with_best_activations(request) : forecast_of(request);
   }

@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/real.hpp"
 #include "shape/activation_sets.hpp"
 #include "shape/family_shape.hpp"
 
 namespace dos::planner {
 namespace {
-
-double as_double(Index value) {
-  return static_cast<double>(value);
-}
 
 /// StarPU's record of a buffer, in a library for 16 memory nodes, as Debian's
 /// (rt::handle_bytes()).
@@ -32,6 +29,8 @@ constexpr double kEntryOfPage = 8;
 /// Buffers of two checkpoints under way, at least, and of the disk's engine.
 constexpr double kLeastBuffers = 32.0 * (1 << 20);
 constexpr double kEngineBuffers = 32.0 * (1 << 20);
+/// Of two that copy states of other disks than theirs.
+constexpr double kCopyBuffers = 32.0 * (1 << 20);
 
 struct Counts {
   double buffers = 0;
@@ -54,10 +53,10 @@ Counts of_lane(const shape::Model& model, const PlanSettings& settings, double l
   Index buffers = kEnds + model.config.layers + 1 +
                   shape::gradient_sets(model.config, passes) * std::ssize(block.gradients);
   for (const shape::Activation& each : block.kept) buffers += sets.count(each);
-  Counts counts{.buffers = as_double(buffers)};
+  Counts counts{.buffers = real(buffers)};
   double head_pieces = 0;
   for (const shape::ParameterSpec& each : model.parameters) {
-    const double pieces = std::ceil(as_double(each.count()) / largest);
+    const double pieces = std::ceil(real(each.count()) / largest);
     counts.most_pieces = std::max(counts.most_pieces, pieces);
     if (!each.is_matrix() || !each.trained) continue;
     if (each.name == head) head_pieces = pieces;
@@ -71,10 +70,9 @@ Counts of_lane(const shape::Model& model, const PlanSettings& settings, double l
     else if (refill != shape::Refill::kNone)
       refills += block.selective_tasks;
   }
-  const double rows =
-      std::min(tokens, as_double(shape::LaneWorkers{.on_gpus = on_gpus}.logits_rows()));
-  counts.tasks += 5 + as_double(model.config.layers * block.forward_tasks) +
-                  as_double(passes.reached * block.backward_tasks + refills) +
+  const double rows = std::min(tokens, real(shape::LaneWorkers{.on_gpus = on_gpus}.logits_rows()));
+  counts.tasks += 5 + real(model.config.layers * block.forward_tasks) +
+                  real(passes.reached * block.backward_tasks + refills) +
                   std::ceil(tokens / std::max(1.0, rows)) * (3 + head_pieces);
   return counts;
 }
@@ -82,19 +80,19 @@ Counts of_lane(const shape::Model& model, const PlanSettings& settings, double l
 /// Of a rank, its subgroups included.
 Counts of_rank(const shape::Model& model, const Deployment& layout, const PlanSettings& settings,
                const sched::Problem& problem) {
-  const double tokens = layout.tokens * as_double(layout.devices_per_rank);
-  const double context = as_double(std::max<Index>(1, model.config.context));
-  const double workers = as_double(problem.gpus() > 0 ? problem.gpus() : problem.rates.cpu_workers);
+  const double tokens = layout.tokens * real(layout.devices_per_rank);
+  const double context = real(std::max<Index>(1, model.config.context));
+  const double workers = real(problem.gpus() > 0 ? problem.gpus() : problem.rates.cpu_workers);
   const double lanes = std::clamp(std::floor(tokens / context), 1.0, std::max(1.0, workers));
   // Those of another rank may be larger than this one's.
   const Index largest = std::max(problem.largest(), settings.subgroup_params);
-  Counts counts = of_lane(model, settings, as_double(largest), tokens / lanes, problem.gpus() > 0);
+  Counts counts = of_lane(model, settings, real(largest), tokens / lanes, problem.gpus() > 0);
   counts.buffers *= lanes;
   counts.tasks *= lanes;
   // A rank knows all ranks' subgroups.
-  const double ranks = as_double(layout.ranks());
-  const double subgroups = as_double(std::ssize(problem.subgroups)) * ranks;
-  counts.buffers += subgroups * (8 + as_double(settings.rule_states)) + 2 * ranks;
+  const double ranks = real(layout.ranks());
+  const double subgroups = real(std::ssize(problem.subgroups)) * ranks;
+  counts.buffers += subgroups * (8 + real(settings.rule_states)) + 2 * ranks;
   counts.updates = subgroups * (3 + ranks) + 2 * ranks;
   return counts;
 }
@@ -116,9 +114,11 @@ units::Bytes runtime_bytes(const shape::Model& model, const Deployment& layout,
 }
 
 units::Bytes checkpoint_buffers(const PlanSettings& settings, const sched::Problem& problem) {
-  const double values = problem.total().value() * 4 * as_double(1 + settings.rule_states);
+  const double values = problem.total().value() * 4 * real(1 + settings.rule_states);
+  const double copies = settings.disks.size() > 1 ? kCopyBuffers : 0;
   return units::Bytes(std::min(
-      std::max(kLeastBuffers, settings.checkpoint_memory.value()) + kEngineBuffers, 2 * values));
+      std::max(kLeastBuffers, settings.checkpoint_memory.value()) + kEngineBuffers + copies,
+      2 * values));
 }
 
 }  // namespace dos::planner

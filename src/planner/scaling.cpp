@@ -101,7 +101,11 @@ void twice(perfmodels::Sourced<T>& number) {
 }
 
 constexpr std::array kParts{
-    Part{"GPU's FLOP rate", [](Request& r) { twice(r.machine.training_rate); }},
+    Part{"GPU's FLOP rate",
+         [](Request& r) {
+           twice(r.machine.training_rate);
+           if (r.machine.training_rate_fp32) twice(*r.machine.training_rate_fp32);
+         }},
     Part{"network", [](Request& r) { twice(r.machine.network->bandwidth); }},
     Part{"DRAM bandwidth", [](Request& r) { twice(r.machine.dram_bandwidth); }},
     Part{"PCIe", improve_link},

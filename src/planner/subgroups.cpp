@@ -69,9 +69,9 @@ std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks
   const std::vector<Index> rooms = common_sizes(sizes);
   for (std::size_t i = 0; i < rooms.size(); ++i) subgroups[i].room = rooms[i];
   expect(
-      std::ssize(subgroups) <= sched::kMostSubgroups,
+      std::ssize(subgroups) <= sched::kMostPieces,
       "sched.subgroup_params = {}: makes {} subgroups of a rank, a plan has at most {}: raise it",
-      subgroup_params, subgroups.size(), sched::kMostSubgroups);
+      subgroup_params, subgroups.size(), sched::kMostPieces);
   return subgroups;
 }
 

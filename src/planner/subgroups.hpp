@@ -11,7 +11,7 @@ namespace dos::planner {
 /// The subgroups that the rank with most of them updates, as train_gpt cuts the model
 /// (shape/cutter.hpp) and deals them to `ranks` equal ranks (shape/owners.hpp), with the room that
 /// GPUs have for them (base/common_sizes.hpp). Throws Error where
-/// `subgroup_params` cannot cut a matrix, or makes more than sched::kMostSubgroups. Pre: ranks at
+/// `subgroup_params` cannot cut a matrix, or makes more than sched::kMostPieces. Pre: ranks at
 /// least 1.
 std::vector<sched::Subgroup> cut_for_rank(const shape::Model& model, Index ranks,
                                           Index subgroup_params);

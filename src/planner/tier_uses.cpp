@@ -112,7 +112,7 @@ BusyDisk busiest_disk(const perfmodels::Machine& machine, const Forecast& foreca
   return busiest;
 }
 
-DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast) {
+DiskLoad traffic_beside_activations(const Request& request, const Forecast& forecast) {
   const sched::Problem& problem = forecast.problem;
   units::Bytes away{0};
   for (const perfmodels::TierRates& tier : problem.rates.tiers)
@@ -124,7 +124,7 @@ DiskTraffic traffic_beside_activations(const Request& request, const Forecast& f
   const units::Bytes slots = problem.slots.value_or(problem.host_memory - in_host);
   const double held = away > units::Bytes{0} ? std::clamp(slots / away, 0.0, 1.0) : 0;
   const double devices = static_cast<double>(forecast.layout.devices_per_rank);
-  DiskTraffic most;
+  DiskLoad most;
   for (const auto& [tier, part] : activation_tiers(request.machine)) {
     const units::Bytes states = states_on(tier->name, problem, forecast.plan) * held;
     units::Bytes written = states;

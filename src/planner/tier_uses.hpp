@@ -49,7 +49,7 @@ BusyDisk busiest_disk(const perfmodels::Machine& machine, const Forecast& foreca
 /// a checkpoint that comes to such a disk. The rest of the states comes and goes behind them, or
 /// where nothing is clipped beside them: the step counts it (busiest_disk()). Of one device; where
 /// there are several disks, as the busiest one has it.
-DiskTraffic traffic_beside_activations(const Request& request, const Forecast& forecast);
+DiskLoad traffic_beside_activations(const Request& request, const Forecast& forecast);
 
 /// What activations may take of their disks beside the states there and, on all disks together, the
 /// files of states that train_gpt reserves, which it shares by room; below 0: these lack so much.

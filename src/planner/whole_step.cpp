@@ -22,7 +22,7 @@ sched::Problem with_gradients(sched::Problem problem) {
 /// Forward and backward after an update of `update`, whose gradients leave in what is played unless
 /// ranks add them.
 PhaseTimes phases_after(const Request& request, const Forecast& result, units::Seconds update,
-                        const DiskTraffic& disks = {}) {
+                        const DiskLoad& disks = {}) {
   const bool sums = result.problem.cost.host_gradient.value() > 0;
   return phase_times(request.model, request.machine, result.layout, request.settings,
                      sums ? result.flushed : units::Params(0), update, disks);
@@ -128,7 +128,7 @@ void play_step(const Request& request, const sched::Problem& roomy, std::vector<
   if (!result.updates_beside) {
     result.step = result.phases.forward + result.phases.backward + plan.time + plan.refetch;
   } else {
-    const DiskTraffic disks = traffic_beside_activations(request, result);
+    const DiskLoad disks = traffic_beside_activations(request, result);
     PhaseTimes& phases = result.phases;
     phases = phases_after(request, result, plan.time, disks);
     const units::Seconds waits = waits_of(phases);

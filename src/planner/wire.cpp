@@ -5,15 +5,12 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "base/real.hpp"
 
 namespace dos::planner {
 namespace {
 
 using units::Seconds;
-
-double real(Index value) {
-  return static_cast<double>(value);
-}
 
 /// Messages one after the other of a collective on `count` sides.
 double doublings(Index count) {

@@ -203,15 +203,15 @@ void try_large(Trial& trial, const Range& range, const Problem& problem, Index p
 void expect_few_subgroups(const std::vector<Index>& parts, Index size, const std::string& option) {
   require(size >= 1, "sizes are positive");
   const Index count = pieces(parts, size);
-  if (count <= kMostSubgroups) return;
+  if (count <= kMostPieces) return;
   Index low = size;  // too small
   Index high = *std::ranges::max_element(parts);
   while (high - low > 1) {
     const Index middle = low + (high - low) / 2;
-    (pieces(parts, middle) > kMostSubgroups ? low : high) = middle;
+    (pieces(parts, middle) > kMostPieces ? low : high) = middle;
   }
   fail("{} {}: makes {} subgroups of a rank, a plan has at most {}: use at least {}", option, size,
-       count, kMostSubgroups, high);
+       count, kMostPieces, high);
 }
 
 std::vector<Subgroup> cut_into(Index params, const Cut& cut) {

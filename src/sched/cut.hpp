@@ -10,10 +10,10 @@ namespace dos::sched {
 
 /// Subgroups of a rank that a plan may have. A policy replays a plan some dozens of times, each in
 /// a fraction of a second with so many; StarPU needs a second a step for the tasks of so many.
-inline constexpr Index kMostSubgroups = 100'000;
+inline constexpr Index kMostPieces = 100'000;
 
 /// Throws Error unless parts of these sizes, each cut into pieces of at most `size`, are at most
-/// kMostSubgroups pieces. `option` is "--subgroup" or "sched.subgroup_params =": the message names
+/// kMostPieces pieces. `option` is "--subgroup" or "sched.subgroup_params =": the message names
 /// it with the size, and the smallest one that works. Pre: sizes >= 1, size >= 1.
 void expect_few_subgroups(const std::vector<Index>& parts, Index size, const std::string& option);
 

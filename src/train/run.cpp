@@ -14,7 +14,7 @@ namespace dos::train {
 namespace {
 
 Index state_count(const Run& run) {
-  return std::ssize(optim::find_rule(run.config.optim.rule).info->states);
+  return optim::states_of_rule(run.config.optim.rule);
 }
 
 /// Whether states have FP32 parameters with them, where forward reads others.

@@ -17,7 +17,7 @@ MODEL = ".starpu/sampling/codelets/*/dos.update.adamw.f32.f32.v1"
 class Calibrate(CalibrationTest):
     def test_a_machine_without_gpu(self):
         for key in ("cpu.update_rate", "cpu.worker_rate", "dram.bandwidth", "node.training_rate",
-                    "node.task_latency"):
+                    "node.training_rate_fp32", "node.task_latency"):
             self.assertRegex(self.output, rf"\n{key} +[\d.e+-]+ \S+ +[\d.]+ % +3 ")
         self.assertIn("no GPU was measured", self.output)
         self.assertIn("leaves every update on the CPU", self.output)

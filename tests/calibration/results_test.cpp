@@ -34,6 +34,7 @@ std::vector<Result> cpu_results() {
           steady("cpu.worker_rate", 0.4 * kGiga),
           steady("dram.bandwidth", 60 * kGiga),
           steady("node.training_rate", 1e12),
+          steady("node.training_rate_fp32", 5e11),
           steady("node.task_latency", 5e-6)};
 }
 

@@ -75,9 +75,9 @@ TEST(PlannedConfiguration, SaysWhatGoesAheadOfTheNorm) {
   const auto speculation = [](const std::string& keys) {
     return planned("[train]\nprecision = \"bf16\"\n[optim]\n" + keys).settings.speculation;
   };
-  EXPECT_EQ(speculation(""), planner::Speculation::kOff);
-  EXPECT_EQ(speculation("speculate = \"on\"\n"), planner::Speculation::kOn);
-  EXPECT_EQ(speculation("speculate = \"auto\"\n"), planner::Speculation::kAuto);
+  EXPECT_EQ(speculation(""), planner::SpeculationChoice::kOff);
+  EXPECT_EQ(speculation("speculate = \"on\"\n"), planner::SpeculationChoice::kOn);
+  EXPECT_EQ(speculation("speculate = \"auto\"\n"), planner::SpeculationChoice::kAuto);
 }
 
 TEST(PlannedConfiguration, SaysWhetherUpdatesWaitForTheNorm) {

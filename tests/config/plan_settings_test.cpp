@@ -34,7 +34,7 @@ TEST(PlannerSettings, AreSetFromText) {
   EXPECT_TRUE(settings.flush_is_blocking);
   EXPECT_TRUE(settings.activations.keeps_all());
   EXPECT_TRUE(settings.fp32);
-  EXPECT_EQ(settings.speculation, planner::Speculation::kAuto);
+  EXPECT_EQ(settings.speculation, planner::SpeculationChoice::kAuto);
   EXPECT_EQ(settings.rule_states, 1);
   set_from_text("optim.rule=adamw", settings);
   EXPECT_EQ(settings.rule_states, 2);

@@ -194,7 +194,7 @@ Room calibrated_room(double gigabytes) {
       "h100", std::string(std::getenv("DOS_SOURCE_DIR")) + "/perfmodels/machines");
   Room room = room_with(1e9 * gigabytes);
   room.host_bytes = static_cast<Index>(machine.dram_capacity.value.value());
-  const planner::PassRates rates = planner::pass_rates_of(machine, {});
+  const planner::PassRates rates = planner::pass_rates_of(machine, {}, DType::kBF16);
   room.measured.compute = rates.compute;
   room.measured.link = rates.link;
   room.measured.dram = rates.dram;

@@ -193,8 +193,8 @@ TEST(DiskRow, IsAllThatADiskDoesFromForwardToBackward) {
                   .link = std::nullopt,
                   .disk = DiskRates{units::BytesPerSecond(1e6), units::BytesPerSecond(2e6)},
                   .dram = fast};
-  const DiskTraffic beside{.read = Bytes(3e6), .written = Bytes(5e6)};
-  const auto pass = [&](const ActivationPlan& plan, const DiskTraffic& traffic) {
+  const DiskLoad beside{.read = Bytes(3e6), .written = Bytes(5e6)};
+  const auto pass = [&](const ActivationPlan& plan, const DiskLoad& traffic) {
     PassModel passes(model, rates, /*tokens=*/64, DType::kF32);
     passes.share_disks(traffic);
     return passes.times(plan);
@@ -265,7 +265,7 @@ TEST(ActivationForecast, HasCheckpointsOfTheSameDiskInItsRow) {
     request.settings.checkpoint_every = every;
     request.settings.checkpoint_folder = folder;
     const Forecast result = forecast(request);
-    const DiskTraffic traffic = traffic_beside_activations(request, result);
+    const DiskLoad traffic = traffic_beside_activations(request, result);
     EXPECT_EQ(traffic.read.value(), 0);
     EXPECT_GE((result.phases.forward + result.phases.backward).value(),
               (2.0 * result.activations_on_disk + traffic.written).value() / 30e9 * (1 - 1e-9));
@@ -290,7 +290,7 @@ TEST(ActivationForecast, HasStatesOfTheSameDiskInItsRow) {
   ASSERT_LT(slots, states_on("nvme", result.problem, result.plan));
   Request limited = request;
   limited.machine = result.machine;
-  const DiskTraffic beside = traffic_beside_activations(limited, result);
+  const DiskLoad beside = traffic_beside_activations(limited, result);
   EXPECT_NEAR(beside.read / slots, 1, 1e-9);
   EXPECT_NEAR(beside.written / slots, 1, 1e-9);
   const double bound = 2 * (result.activations_on_disk + slots).value() /

@@ -93,9 +93,9 @@ TEST(DiskStep, IsSaidToRunBesideForwardAndBackward) {
 
 TEST(DiskStep, HasNothingToGoAheadOfWithoutClipping) {
   Request request = on_disks("rtx4090", 4, 1, false);
-  request.settings.speculation = Speculation::kAuto;
+  request.settings.speculation = SpeculationChoice::kAuto;
   EXPECT_EQ(forecast(request).ahead.subgroups, 0);
-  request.settings.speculation = Speculation::kOn;
+  request.settings.speculation = SpeculationChoice::kOn;
   EXPECT_THAT(test::message_of<Error>([&] { forecast(request); }),
               HasSubstr("optim.clip = 0 no update waits for the norm: leave it out"));
 }

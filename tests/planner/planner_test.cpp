@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "message_of.hpp"
+#include "planner/passes.hpp"
 #include "planner/phases.hpp"
 #include "planner/plan_report.hpp"
 #include "planner/whole_step.hpp"
@@ -30,6 +31,19 @@ TEST(Forecast, CountsPhasesOnce) {
   EXPECT_EQ(result.step, result.phases.forward + result.phases.backward + result.plan.time);
   EXPECT_GE(result.plan.time, result.plan.bound.time);
   EXPECT_EQ(result.step_bound.binding, "");
+}
+
+TEST(Forecast, ProductsHaveTheRateOfTheirType) {
+  Request request = test::request("h100", "llama-1.3b", 1);
+  const auto rate = [&](DType type) { return pass_rates_of(request.machine, {}, type).compute; };
+  EXPECT_EQ(rate(DType::kBF16), request.machine.training_rate.value);
+  EXPECT_EQ(rate(DType::kF32), request.machine.training_rate_fp32->value);
+  const units::Seconds narrow = forecast(request).phases.forward;
+  request.settings.fp32 = true;
+  // 67 TFLOP/s without tensor cores.
+  EXPECT_GT(forecast(request).phases.forward, narrow * 5);
+  request.machine.training_rate_fp32.reset();
+  EXPECT_EQ(rate(DType::kF32), rate(DType::kBF16));
 }
 
 // Forward begins with the layers that are updated: the step hides no more of the update than
@@ -91,7 +105,7 @@ TEST(Forecast, GathersThroughHostMemoryTakeTurnsWithTheUpdate) {
   const Forecast waiting = forecast(request);
   ASSERT_GT(waiting.phases.gathers, units::Seconds(0));
   EXPECT_GE(waiting.step, waiting.phases.backward + waiting.phases.gathers + waiting.plan.time);
-  request.settings.speculation = Speculation::kOn;
+  request.settings.speculation = SpeculationChoice::kOn;
   const Forecast ahead = forecast(request);
   EXPECT_LT(ahead.step, ahead.phases.backward + ahead.phases.gathers + ahead.plan.time);
   EXPECT_GT(ahead.ahead.hidden(), units::Seconds(0));

@@ -42,9 +42,9 @@ double rate(std::vector<perfmodels::Tier> tiers, const std::vector<std::string>&
   settings.disks = named(states);
   settings.activation_disks = named(activations);
   const bool has_all = take_disks(settings, 1, machine);
-  const PassRates rates = pass_rates_of(machine, {});
-  EXPECT_NEAR(rates.disk->read / rates.disk->write, 2, 1e-9);
-  return rates.disk->write.value() / 1e9 * (has_all ? 1 : -1);
+  const DiskRates rates = activation_disk_rates(machine, {}).value();
+  EXPECT_NEAR(rates.read / rates.write, 2, 1e-9);
+  return rates.write.value() / 1e9 * (has_all ? 1 : -1);
 }
 
 TEST(RunDisks, GiveActivationsTheRatesOfTheirOwn) {
@@ -72,9 +72,9 @@ TEST(RunDisks, TakeTurnsWhereOneDoes) {
     each.both = {units::gigabytes_per_second(10), "test"};
     each.activation_folders = 1;
   }
-  EXPECT_NEAR(pass_rates_of(machine, {.ranks_per_node = 4}).disk->both.value().value(), 5e9, 1);
+  EXPECT_NEAR(activation_disk_rates(machine, {.ranks_per_node = 4})->both.value().value(), 5e9, 1);
   machine.tiers.front().both.reset();
-  EXPECT_FALSE(pass_rates_of(machine, {}).disk->both.has_value());
+  EXPECT_FALSE(activation_disk_rates(machine, {})->both.has_value());
 }
 
 // Another disk than the states' keeps activations alone.

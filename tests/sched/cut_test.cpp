@@ -50,10 +50,10 @@ TEST(CutInto, SpreadsLargeOnesEvenly) {
 }
 
 TEST(ExpectFewSubgroups, NamesTheSmallestSizeThatWorks) {
-  EXPECT_EQ(error_of({kMostSubgroups}, 1), "no error");
+  EXPECT_EQ(error_of({kMostPieces}, 1), "no error");
   EXPECT_EQ(error_of({1, 1}, 1), "no error");
   EXPECT_EQ(error_of({7}, std::numeric_limits<Index>::max()), "no error");
-  EXPECT_THAT(error_of({kMostSubgroups + 1}, 1),
+  EXPECT_THAT(error_of({kMostPieces + 1}, 1),
               AllOf(HasSubstr("--subgroup 1: makes 100001 subgroups"), HasSubstr("at least 2")));
   // Every part has a last piece of its own, so that the sum's quotient is too small.
   const std::vector<Index> parts{1'000'000'000, 3, 600'000'001};
