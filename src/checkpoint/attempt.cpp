@@ -40,14 +40,32 @@ Attempt::Attempt(const Surroundings& around, io::CheckpointStore& store,
   outcome_.store = &store_;
   outcome_.is_best = mark_best;
   outcome_.validation_loss = manifest_.best_validation_loss;
-  parts_.request();
-  for (const FileContents& file : contents_) {
-    const bool is_taken = file.subgroup && around_.disks != nullptr;
-    taken_.push_back(is_taken && around_.disks->is_on_disk(*file.subgroup)
-                         ? around_.disks->keep(*file.subgroup)
-                         : nullptr);
+  // First, as nothing would give back what is asked for.
+  try {
+    thread_ = std::thread([this] {
+      asked_.wait();
+      if (has_asked_) run();
+    });
+  } catch (const std::system_error& error) {
+    fail(
+        "step {}: no thread to write the checkpoint: {}; raise ulimit -u, or pids.max of the "
+        "control group",
+        step_, error.what());
   }
-  thread_ = std::thread([this] { run(); });
+  try {
+    ask();
+    has_asked_ = true;
+  } catch (...) {
+    asked_.set();
+    thread_.join();
+    throw;
+  }
+  asked_.set();
+}
+
+void Attempt::ask() {
+  parts_.request();
+  taken_.ask(around_.disks);
 }
 
 Attempt::~Attempt() {
@@ -128,6 +146,8 @@ void Attempt::run() noexcept {
   if (watch.joinable()) watch.join();
   outcome_.waited_s = std::max(outcome_.waited_s, waited_s_);
   if (before_ != nullptr) before_->wait();
+  if (must_prune_) io::warn_of([&] { store_.prune(); });
+  store_.remove_discarded();
   over_->set();
 }
 
@@ -263,49 +283,27 @@ RankReport Attempt::write_parts(std::string fault) {
 }
 
 Attempt::Clock::time_point Attempt::take_files(RankReport& report) {
-  Clock::time_point first{};
-  for (std::size_t i = 0; i < taken_.size() && report.fault.empty(); ++i) {
-    if (taken_[i] == nullptr) continue;
-    offload::StateVersion& version = *taken_[i];
-    report.fault = version.wait();
-    if (!report.fault.empty()) return first;
-    if (first == Clock::time_point()) first = Clock::now();
-    const io::SafetensorsLayout& layout = layouts_[i];
-    report.fault = fault_of([&] {
-      offload::StateFile& file = version.file();
-      file.complete(around_.engine, layout.header(), layout.bytes(), parts_.label());
-      file.file().link(store_.staging_path(step_) / contents_[i].name);
-    });
-    const std::vector<Extent> pieces = pieces_of(extents_of(contents_[i].tensors));
-    for (std::size_t k = 0; k < pieces.size(); ++k) {
-      const codelets::ContentSum& sum = version.sums()[k];
-      report.pieces.push_back({.file = i,
-                               .tensor = pieces[k].tensor,
-                               .offset = pieces[k].tensor_offset,
-                               .bytes = pieces[k].bytes,
-                               .crc32c = sum.crc32c});
-      if (!sum.is_finite && report.bad_tensor.empty())
-        report.bad_tensor = contents_[i].tensors[pieces[k].tensor].name;
-    }
-    outcome_.linked_bytes += layout.bytes();
-  }
-  return first;
+  const TakenFiles::Taken taken = taken_.take(
+      around_.engine, parts_.label(), store_.staging_path(step_), layouts_,
+      [this](Index) {
+        const std::lock_guard lock(mutex_);
+        expect(!is_cancelled_, "the checkpoint was cancelled");
+      },
+      report);
+  outcome_.linked_bytes += taken.named_bytes;
+  outcome_.bytes += taken.copied_bytes;
+  return taken.began;
 }
 
 std::string Attempt::flush() {
   std::vector<const storage::DirectFile*> files;
   for (const auto& file : files_)
     if (file) files.push_back(&*file);
-  bool has_linked = false;
-  for (const auto& version : taken_) {
-    if (version == nullptr) continue;
-    files.push_back(&version->file().file());
-    has_linked = true;
-  }
+  for (const storage::DirectFile* file : taken_.named()) files.push_back(file);
   return fault_of([&] {
     storage::sync(around_.engine, files, parts_.label());
     // Names that this rank has made, perhaps on another node than rank 0's.
-    if (has_linked) sync_directory(store_.staging_path(step_));
+    if (taken_.has_any()) sync_directory(store_.staging_path(step_));
   });
 }
 
@@ -370,7 +368,7 @@ Verdict Attempt::commit(std::optional<io::CheckpointStore::Staging>& staging,
   if (is_root && verdict.is_good()) verdict.fault = publish(*staging);
   staging.reset();
   verdict = agreement_.hear(verdict);
-  if (has_committed && verdict.is_good()) io::warn_of([&] { store_.prune(); });
+  must_prune_ = has_committed && verdict.is_good();
   if (has_committed && !verdict.is_good()) store_.take_back(step());
   return verdict;
 }

@@ -16,6 +16,7 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/kept_file.hpp"
 #include "checkpoint/part_writer.hpp"
+#include "checkpoint/taken_files.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "offload/away_states.hpp"
@@ -68,7 +69,7 @@ struct Surroundings {
 /// same files; then rank 0 collects their sums and makes it a checkpoint:
 ///
 ///   rank 0:  folder, files            -> all: go, and what need not be written, or the fault
-///   all:     parts, as tasks allow, and files of states that are taken as they are; flush to the
+///   all:     parts, as tasks allow, and files of states that are taken, or copied; flush to the
 ///            device; or the fault that updates could not wait for the files
 ///            wait until the step is confirmed
 ///   others:  sums, or the fault       -> rank 0
@@ -114,6 +115,8 @@ class Attempt {
  private:
   using Clock = std::chrono::steady_clock;
 
+  /// For the buffers and files that are to be written, in the order of tasks.
+  void ask();
   void run() noexcept;
   /// Warns when an update has waited for long, and gives all buffers back: at once if none is being
   /// written yet, else when it has waited longer. On a thread beside that of run(), until all are
@@ -136,8 +139,8 @@ class Attempt {
   /// Room on the device for what this rank writes, in files with holes.
   void reserve_parts();
   std::string flush();
-  /// Waits for the files that are taken, and adds their pieces to the report. Returns when the
-  /// first was there; the epoch if none was.
+  /// Waits for the files that are taken, names or copies them, and adds their pieces to the report.
+  /// Returns when the first was there; the epoch if none was.
   Clock::time_point take_files(RankReport& report);
   /// Waits; whether it was confirmed.
   bool wait_for_verdict();
@@ -162,7 +165,11 @@ class Attempt {
   bool takes_kept_ = false;                                ///< the constant file is there already
   std::optional<io::FileRecord> kept_;                     ///< of it, where this rank leads
   PartWriter parts_;
-  std::vector<std::shared_ptr<offload::StateVersion>> taken_;  ///< by file; null: not of this rank
+  TakenFiles taken_{contents_};
+  bool must_prune_ = false;  ///< what the commit has not
+
+  Event asked_;             ///< whether the thread has something to do is known
+  bool has_asked_ = false;  ///< before that is set
 
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;

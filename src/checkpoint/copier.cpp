@@ -42,7 +42,7 @@ Copier::~Copier() {
 }
 
 Index Copier::bytes() {
-  return copy_bytes();
+  return RangeCopy::bytes();
 }
 
 void Copier::request(Index step, bool is_best, Hold hold) {

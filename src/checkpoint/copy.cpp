@@ -1,51 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/copy.hpp"
 
-#include <algorithm>
-#include <array>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "base/crc32c.hpp"
 #include "base/error.hpp"
 #include "checkpoint/contents.hpp"
-#include "checkpoint/piece.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "storage/blocking.hpp"
 #include "storage/direct_file.hpp"
-#include "storage/pages.hpp"
 
 namespace dos::checkpoint {
 namespace {
 
-/// Bytes of a file that are being written while the next are read, in so many buffers.
-constexpr std::size_t kBuffers = 4;
-/// A multiple of every alignment.
-constexpr Index kPartBytes = kPieceBytes;
-
-/// Bytes of a file that lie side by side, in pieces of one part of the checkpoint.
-struct Range {
-  struct Piece {
-    const std::string* tensor = nullptr;
-    Index tensor_offset = 0;
-    Index end = 0;  ///< in the file
-    io::PieceSum sum;
-  };
-
-  Index begin = 0;
-  std::vector<Piece> pieces{};  ///< at least one
-
-  [[nodiscard]] Index end() const { return pieces.back().end; }
-};
-
-std::vector<Range> ranges_of(const io::SafetensorsLayout& layout, const io::FileRecord& record,
-                             Index part) {
-  std::vector<Range> ranges;
+std::vector<SummedRange> ranges_of(const io::SafetensorsLayout& layout,
+                                   const io::FileRecord& record, Index part) {
+  std::vector<SummedRange> ranges;
   for (std::size_t i = 0; i < record.tensors.size(); ++i) {
     Index offset = 0;
     for (const io::PieceSum& sum : record.tensors[i].pieces) {
@@ -62,103 +33,6 @@ std::vector<Range> ranges_of(const io::SafetensorsLayout& layout, const io::File
   }
   return ranges;
 }
-
-/// Compares a range that is read from its first byte to its last with what was written.
-class SumCheck {
- public:
-  SumCheck(const std::filesystem::path& path, const Range& range)
-      : path_(path), range_(range), seen_(range.begin) {}
-
-  /// The bytes behind those seen before.
-  void see(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const Range::Piece& piece = range_.pieces.at(next_);
-      const auto count = std::min(bytes.size(), static_cast<std::size_t>(piece.end - seen_));
-      found_ = crc32c(bytes.first(count), found_);
-      seen_ += static_cast<Index>(count);
-      bytes = bytes.subspan(count);
-      if (seen_ < piece.end) return;
-      if (found_ != piece.sum.crc32c)
-        io::fail_piece(path_, *piece.tensor, piece.tensor_offset, piece.sum, found_);
-      found_ = 0;
-      ++next_;
-    }
-  }
-
- private:
-  const std::filesystem::path& path_;
-  const Range& range_;
-  std::size_t next_ = 0;
-  Index seen_;
-  std::uint32_t found_ = 0;  ///< sum of what was seen of the next piece
-};
-
-/// Buffers that are written from, in turns.
-class Buffers {
- public:
-  Buffers() {
-    for (auto& each : all_) {
-      each = std::make_unique<storage::Pages>(kPartBytes);
-      free_.push_back(each.get());
-    }
-  }
-  Buffers(const Buffers&) = delete;
-  Buffers& operator=(const Buffers&) = delete;
-  ~Buffers() { wait(kBuffers); }
-
-  /// Throws Error with the fault of a write that has failed.
-  storage::Pages* take() {
-    wait(1);
-    const std::lock_guard lock(mutex_);
-    expect(fault_.empty(), "{}", fault_);
-    storage::Pages* buffer = free_.back();
-    free_.pop_back();
-    return buffer;
-  }
-  void give_back(storage::Pages* buffer, const std::string& fault) {
-    const std::lock_guard lock(mutex_);
-    if (fault_.empty()) fault_ = fault;
-    free_.push_back(buffer);
-    changed_.notify_all();
-  }
-  /// Until all was written; throws as take().
-  void finish() {
-    wait(kBuffers);
-    expect(fault_.empty(), "{}", fault_);
-  }
-
- private:
-  void wait(std::size_t buffers) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return free_.size() >= buffers; });
-  }
-
-  std::array<std::unique_ptr<storage::Pages>, kBuffers> all_;
-  std::mutex mutex_;  ///< of what follows
-  std::condition_variable changed_;
-  std::vector<storage::Pages*> free_;
-  std::string fault_;
-};
-
-/// A buffer that goes back, unless it is being written.
-class Borrowed {
- public:
-  explicit Borrowed(Buffers& buffers) : buffers_(buffers), buffer_(buffers.take()) {}
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-  ~Borrowed() {
-    if (buffer_ != nullptr) buffers_.give_back(buffer_, "");
-  }
-  [[nodiscard]] std::span<std::byte> bytes() const { return buffer_->bytes(); }
-  [[nodiscard]] storage::Done until_written() {
-    return [&buffers = buffers_, buffer = std::exchange(buffer_, nullptr)](
-               const std::string& fault) { buffers.give_back(buffer, fault); };
-  }
-
- private:
-  Buffers& buffers_;
-  storage::Pages* buffer_;
-};
 
 /// What copies of the files of one checkpoint have in common.
 struct Copying {
@@ -194,22 +68,10 @@ void copy_pieces(const Copying& copying, const io::FileRecord& record,
   expect(input.size() == layout.bytes(), "{}: has {} bytes, {} were written", source.string(),
          input.size(), layout.bytes());
   io::expect_layout(io::SafetensorsFile(source), copying.manifest);
-  Buffers buffers;
-  for (const Range& range : ranges_of(layout, record, copying.manifest.part)) {
-    SumCheck check(source, range);
-    for (Index offset = range.begin; offset < range.end();) {
-      // At multiples, so that only the ends of a range are not aligned.
-      const Index end = std::min((offset / kPartBytes + 1) * kPartBytes, range.end());
-      Borrowed buffer(buffers);
-      const auto part = buffer.bytes().first(static_cast<std::size_t>(end - offset));
-      storage::read(copying.engine, input, offset, part, copying.label);
-      check.see(part);
-      copying.turn(std::ssize(part));
-      copying.engine.write(output, offset, part, buffer.until_written(), copying.label);
-      offset = end;
-    }
-  }
-  buffers.finish();
+  RangeCopy copy(copying.engine, copying.label, copying.turn);
+  for (const SummedRange& range : ranges_of(layout, record, copying.manifest.part))
+    copy.begin(input, range, output);
+  copy.finish();
   storage::sync(copying.engine, output, copying.label);
 }
 
@@ -237,10 +99,6 @@ void expect_pieces(const std::filesystem::path& source, const io::CheckpointMani
 
 }  // namespace
 
-Index copy_bytes() {
-  return static_cast<Index>(kBuffers) * kPartBytes;
-}
-
 void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
                      io::CheckpointStore& to, Index step, bool mark_best, KeptFile& kept,
                      const Turn& turn, const Others& others) {
@@ -262,6 +120,7 @@ void copy_checkpoint(storage::Engine& engine, const io::CheckpointStore& from,
   others(manifest, kept_names, [&] { copy_files(copying, staging.path(), kept_names); });
   io::write_manifest(staging.path(), whole);
   const std::filesystem::path folder = staging.commit(mark_best);
+  to.remove_discarded();
   for (const io::FileRecord& record : whole.files)
     if (record.name == kFrozenFile) kept.keep(to, folder / record.name, record);
 }

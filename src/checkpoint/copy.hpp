@@ -7,19 +7,12 @@
 #include <string>
 
 #include "checkpoint/kept_file.hpp"
+#include "checkpoint/range_copy.hpp"
 #include "io/checkpoint_directory.hpp"
 #include "io/checkpoint_manifest.hpp"
 #include "storage/engine.hpp"
 
 namespace dos::checkpoint {
-
-/// Asked before each part of a copy is written, with its bytes: may wait, and throws what is to end
-/// the copy.
-using Turn = std::function<void(Index bytes)>;
-
-/// Memory that a copy takes, beside what an engine needs for memory that is not aligned, as this
-/// is.
-Index copy_bytes();
 
 /// Does the work of this process, given last, while those that have the other parts of this
 /// checkpoint do theirs, but for the files of these names, which are there already. Throws Error

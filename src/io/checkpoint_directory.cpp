@@ -73,7 +73,7 @@ fs::path CheckpointStore::Staging::commit(bool mark_best, bool prunes) {
   require(store_ != nullptr, "a checkpoint is committed once");
   // Not under the lock of what follows: it takes as long as the device.
   sync_directory(path_);
-  const Change change(*store_);
+  const std::lock_guard lock(store_->mutex_);
   store_->discarded_.end_of(path_);
   fs::path final_folder = store_->publish(path_, step_, mark_best, prunes);
   std::exchange(store_, nullptr)->writing_.erase(path_.filename().string());
@@ -94,6 +94,10 @@ fs::path CheckpointStore::staging_path(Index step) const {
   return folder_ / (step_name(step) + std::string(kStagingSuffix));
 }
 
+fs::path CheckpointStore::folder_of(Index step) const {
+  return folder_ / step_name(step);
+}
+
 void CheckpointStore::stay() {
   const std::lock_guard lock(mutex_);
   place_.remember();
@@ -112,6 +116,15 @@ void CheckpointStore::make_folder() {
   checkpoints_place_.expect_kept();
   // Of a run that begins it is there from now on.
   if (place_.is_known()) checkpoints_place_.remember();
+}
+
+void CheckpointStore::remove_discarded() const noexcept {
+  std::size_t spares = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (recycles_) spares = most_writing_;
+  }
+  discarded_.remove(spares);
 }
 
 CheckpointStore::Staging CheckpointStore::begin(Index step) {

@@ -63,11 +63,11 @@ class CheckpointStore {
     }
 
     /// Flushes the folder to the device, gives it its final name, lets `last` point to it, and
-    /// `best` if `mark_best`; then removes the checkpoints that are not kept. Returns the final
-    /// folder. Pre: its files are on the device; called once, and without go_on_from() in the order
-    /// of steps. Throws Error, with the links as they were, or at a complete older copy of the same
-    /// step, and nothing left of this one but what the destructor removes.
-    /// Without `prunes` nothing is removed: it may be taken back.
+    /// `best` if `mark_best`; then takes out the checkpoints that are not kept, which
+    /// remove_discarded() removes. Returns the final folder. Pre: its files are on the device;
+    /// called once, and without go_on_from() in the order of steps. Throws Error, with the links as
+    /// they were, or at a complete older copy of the same step, and nothing left of this one but
+    /// what the destructor removes. Without `prunes` nothing is removed: it may be taken back.
     std::filesystem::path commit(bool mark_best, bool prunes = true);
 
    private:
@@ -111,6 +111,9 @@ class CheckpointStore {
   CheckpointStore& operator=(const CheckpointStore&) = delete;
   ~CheckpointStore() { discarded_.remove(); }
 
+  /// Where the checkpoint of a step is, if there is one that is not set aside.
+  [[nodiscard]] std::filesystem::path folder_of(Index step) const;
+
   /// From now on checkpoints that commits remove wait for Staging::create(), as many as have been
   /// written at once, for as long as the object lives.
   void recycle() { recycles_ = true; }
@@ -126,6 +129,10 @@ class CheckpointStore {
   /// cannot be created, is another run's by now, or, after stay(), is gone or on another disk: one
   /// that a disk was mounted on is not taken for it, and only that of checkpoints is made anew.
   [[nodiscard]] Staging begin(Index step);
+
+  /// Removes what commits have taken out, which may take as long as writing it did; without, the
+  /// next begin() does. Any thread.
+  void remove_discarded() const noexcept;
 
   /// Where begin(step) makes its folder: for processes that add files to it.
   [[nodiscard]] std::filesystem::path staging_path(Index step) const;
@@ -197,9 +204,8 @@ class CheckpointStore {
     Change(const Change&) = delete;
     Change& operator=(const Change&) = delete;
     ~Change() {
-      const std::size_t spares = store_.recycles_ ? store_.most_writing_ : 0;
       lock_.unlock();
-      store_.discarded_.remove(spares);
+      store_.remove_discarded();
     }
 
    private:

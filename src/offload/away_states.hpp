@@ -74,9 +74,9 @@ class AwayStates final : public tensor::StateHomes {
   /// updates.
   void open_on_host(Index subgroup);
 
-  /// Whether keep() may be called, and a file can have a name in `folder`, as one looks.
-  [[nodiscard]] bool can_name_in(const std::filesystem::path& folder) const {
-    return !regions_ || regions_->can_name_in(folder);
+  /// Whether keep() may be called, and whose files can have names in `folder`, as one looks.
+  [[nodiscard]] RegionFiles::Naming can_name_in(const std::filesystem::path& folder) const {
+    return regions_ ? regions_->can_name_in(folder) : RegionFiles::Naming{.can = true};
   }
   /// What the tasks submitted so far make of a subgroup's buffers, without a copy: its file is
   /// given away, and the next states go to another. Does not wait for an access; where the subgroup

@@ -41,7 +41,6 @@ bool may_open(Index descriptors, Index& most) {
 }
 
 constexpr const char* kKey = "sched.disks";
-constexpr const char* kAnew = "checkpoints write all states anew";
 
 /// Bytes that each disk may take of `needed`: of a file system that several are on what is free is
 /// taken once.
@@ -155,7 +154,7 @@ void RegionFiles::choose_kind(const RegionCounts& capacity) {
   if (!may_open(descriptors, most)) {
     are_single_ = false;
     log::info("sched.disks: {}, as the process may have {} files open: raise ulimit -n to {}",
-              kAnew, most, descriptors);
+              kStatesAnew, most, descriptors);
     return;
   }
   for (const std::filesystem::path& folder : folders_) {
@@ -164,7 +163,7 @@ void RegionFiles::choose_kind(const RegionCounts& capacity) {
     log::info(
         "sched.disks: {}, as {} has no files without names (O_TMPFILE): name a folder on "
         "ext4, XFS, Btrfs or tmpfs",
-        kAnew, folder.string());
+        kStatesAnew, folder.string());
     return;
   }
 }
@@ -197,25 +196,26 @@ bool RegionFiles::has_regions(std::size_t disk) const {
   return std::ranges::any_of(places_[disk], [](const auto& each) { return !each.empty(); });
 }
 
-bool RegionFiles::can_name_in(const std::filesystem::path& folder) const {
-  if (!are_single_) return false;  // which choose_kind() has said
+RegionFiles::Naming RegionFiles::can_name_in(const std::filesystem::path& folder) const {
+  if (!are_single_) return {};  // which choose_kind() has said
   const std::filesystem::path name = random_name_beside(folder / "states");
+  Naming naming;
+  std::vector<std::string> others;
   for (std::size_t i = 0; i < folders_.size(); ++i) {
     if (!has_regions(i)) continue;
     try {
-      storage::DirectFile::create_unlinked(folders_[i], 0).link(name);
-    } catch (const Error& error) {
-      log::info(
-          "sched.disks: {} in {}, which takes no file of {}: {}; keep checkpoints on the file "
-          "system "
-          "of the states (train.checkpoint_local)",
-          kAnew, folder.string(), folders_[i].string(), error.what());
-      return false;
+      if (storage::DirectFile::create_unlinked(folders_[i], 0).link(name)) {
+        std::filesystem::remove(name);
+        naming.can = true;
+        continue;
+      }
+      others.push_back(folders_[i].string());
+    } catch (const std::exception& error) {
+      others.push_back(fmt::format("{} ({})", folders_[i].string(), error.what()));
     }
-    std::error_code ignored;
-    std::filesystem::remove(name, ignored);
   }
-  return true;
+  naming.lacking = fmt::format("{}", fmt::join(others, ", "));
+  return naming;
 }
 
 RegionFiles::Place& RegionFiles::place_of(const Region& region) {

@@ -14,6 +14,9 @@
 
 namespace dos::offload {
 
+/// What a run says where files cannot be given to checkpoints.
+inline constexpr const char* kStatesAnew = "checkpoints write all states anew";
+
 /// How many of the regions each disk has: all that are needed, as far as sizes, and what is free,
 /// go; folders on one file system share what is free there. Throws Error naming sched.disks, the
 /// folder and the remedy where there is no room for all.
@@ -38,8 +41,12 @@ class RegionFiles {
 
   /// Whether give() may be called.
   [[nodiscard]] bool can_give() const { return are_single_; }
-  /// Whether a file of every disk that has regions can have a name in `folder`, as one looks.
-  [[nodiscard]] bool can_name_in(const std::filesystem::path& folder) const;
+  /// Whose files can have names in `folder`, as one looks.
+  struct Naming {
+    bool can = false;       ///< of some disk that has regions
+    std::string lacking{};  ///< of which others not, and why; "": of all, or the run has said so
+  };
+  [[nodiscard]] Naming can_name_in(const std::filesystem::path& folder) const;
 
   [[nodiscard]] const Place& at(const Region& region) const;
   /// The region's file, which nobody writes to from now on, but for who is given it. Throws Error

@@ -12,6 +12,8 @@
 #include <array>
 #include <cerrno>
 #include <exception>
+#include <mutex>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -59,14 +61,17 @@ std::string name_of(int descriptor) {
   return fmt::format("/proc/self/fd/{}", descriptor);
 }
 
-/// EINVAL: of what takes no direct transfers.
-void say_once(const std::filesystem::path& path, int cause) {
-  static std::atomic<bool> said = false;
-  if (said.exchange(true)) return;
-  log::format(fallback_level(), "{}: {}: the page cache is used", path.string(),
-              cause == EINVAL ? "its file system has no direct transfers (O_DIRECT)"
-                              : fmt::format("cannot open for direct transfers (O_DIRECT): {}",
-                                            std::generic_category().message(cause)));
+/// Once a file system. EINVAL: of what takes no direct transfers.
+void say_once(const std::filesystem::path& path, dev_t device, int cause) {
+  static std::mutex mutex;  // of what follows
+  static std::set<dev_t> said;
+  const std::lock_guard lock(mutex);
+  if (!said.insert(device).second) return;
+  say_fallback(fmt::format("{}: {}: the page cache is used", path.string(),
+                           cause == EINVAL
+                               ? "its file system has no direct transfers (O_DIRECT)"
+                               : fmt::format("cannot open for direct transfers (O_DIRECT): {}",
+                                             std::generic_category().message(cause))));
 }
 
 /// Of this process or system, whatever the file: others would fail as well.
@@ -88,23 +93,22 @@ DirectFile::DirectFile(std::filesystem::path path, int flags) : path_(std::move(
   }
   size_ = info.st_size;
   device_ = info.st_dev;
-  const bool has_name = (flags & O_TMPFILE) != O_TMPFILE;
-  open_direct(has_name ? path_.string() : name_of(buffered_),
-              flags & ~(O_CREAT | O_TRUNC | O_TMPFILE));
+  open_direct(flags & O_ACCMODE);
 }
 
-void DirectFile::open_direct(const std::filesystem::path& path, int flags) {
+void DirectFile::open_direct(int flags) {
   const Alignment alignment = alignment_of<struct statx>(buffered_);
   int cause = EINVAL;
   if (alignment.offset > 0 && alignment.memory > 0) {
-    direct_ = ::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC);
+    // Not by its name, which another file may have by now.
+    direct_ = ::open(name_of(buffered_).c_str(), flags | O_DIRECT | O_CLOEXEC);
     cause = errno;
   }
   if (direct_ < 0 && is_shortage(cause)) {
     ::close(buffered_);
     fail_errno(path_.string() + ": cannot open for direct transfers", cause);
   }
-  if (direct_ < 0) return say_once(path_, cause);
+  if (direct_ < 0) return say_once(path_, device_, cause);
   alignment_ = whole_pages(alignment.offset, buffered_);
   memory_alignment_ = alignment.memory;
 }
@@ -162,10 +166,11 @@ DirectFile DirectFile::open_to_write(const std::filesystem::path& path) {
   return {path, O_WRONLY};
 }
 
-void DirectFile::link(const std::filesystem::path& path) const {
+bool DirectFile::link(const std::filesystem::path& path) const {
   const std::string name = name_of(buffered_);
-  if (::linkat(AT_FDCWD, name.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0)
-    fail_errno(path.string() + ": cannot name a file of " + path_.string() + " so", errno);
+  if (::linkat(AT_FDCWD, name.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) == 0) return true;
+  if (errno == EXDEV || errno == EPERM || errno == EOPNOTSUPP || errno == EMLINK) return false;
+  fail_errno(path.string() + ": cannot name a file of " + path_.string() + " so", errno);
 }
 
 void DirectFile::truncate(Index bytes) const {
@@ -215,7 +220,7 @@ const char* memory_file_system(const std::filesystem::path& path) {
 
 void DirectFile::give_up_direct() const {
   usable_ = false;
-  say_once(path_, EINVAL);
+  say_once(path_, device_, EINVAL);
 }
 
 }  // namespace dos::storage

@@ -50,9 +50,10 @@ class DirectFile {
   [[nodiscard]] int direct() const noexcept { return direct_; }
   /// Of the descriptor through the page cache.
   [[nodiscard]] int buffered() const noexcept { return buffered_; }
-  /// Gives a file of create_unlinked() a name, or one more, on its file system. Pre: it still has
-  /// one where it had any.
-  void link(const std::filesystem::path& path) const;
+  /// Gives a file of create_unlinked() a name, or one more. False where it cannot have that: on
+  /// another file system, or one without such links. Throws Error. Pre: it still has one where it
+  /// had any.
+  [[nodiscard]] bool link(const std::filesystem::path& path) const;
   /// Has the device keep room for some of its bytes. False where its file system cannot. Throws
   /// Error where there is no room.
   bool reserve(Index offset, Index bytes) const;
@@ -60,13 +61,13 @@ class DirectFile {
   void truncate(Index bytes) const;
 
   /// For a file system that took O_DIRECT at opening and refuses the transfer: all go through the
-  /// page cache from now on. Says so once a program. Thread-safe.
+  /// page cache from now on. Says so once a file system. Thread-safe.
   void give_up_direct() const;
 
  private:
   DirectFile(std::filesystem::path path, int flags);
-  /// Of the file that is open, under the name `path`.
-  void open_direct(const std::filesystem::path& path, int flags);
+  /// Of the file that is open. `flags`: its access mode.
+  void open_direct(int flags);
   void set_size(Index bytes, Room room);
 
   std::filesystem::path path_;

@@ -351,11 +351,10 @@ std::string RunCheckpoints::share(Index step) {
   }
   if (fault.empty()) return "";
   return fmt::format(
-      "step {}: the last checkpoint is not in {}: {}; it is intact on {}, in {}: free space or "
-      "mend "
-      "the device, then --resume there",
-      step, out_.string(), fault, nodes_.are_several() ? "the same nodes" : "this node",
-      local_->resolve(std::to_string(step)).string());
+      "step {}: the last checkpoint is not in {}: {}; it was written to {}, in {}: free space or "
+      "mend the device, then --resume there",
+      step, out_.string(), fault, nodes_.are_several() ? "the nodes' disks" : "this node's disk",
+      local_->folder_of(step).string());
 }
 
 void RunCheckpoints::share_newest() {

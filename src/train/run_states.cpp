@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.hpp"
+#include "base/log.hpp"
 #include "checkpoint/part_reader.hpp"
 #include "offload/region_files.hpp"
 #include "optim/rules.hpp"
@@ -112,8 +113,13 @@ std::vector<Index> RunStates::parameters_away() const {
 std::vector<checkpoint::StateFiles> RunStates::files_for(
     std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const {
   std::vector<bool> can;
-  for (const std::filesystem::path& folder : folders)
-    can.push_back(away_ == nullptr || away_->can_name_in(existing(folder)));
+  std::vector<std::string> lacking;
+  for (const std::filesystem::path& folder : folders) {
+    offload::RegionFiles::Naming naming{.can = true};
+    if (away_ != nullptr) naming = away_->can_name_in(existing(folder));
+    can.push_back(naming.can);
+    lacking.push_back(std::move(naming.lacking));
+  }
   // What a rank has away says something of the others' files: theirs have the same form.
   bool with_parameters = has_parameters_;
   std::vector<std::string> texts{
@@ -131,8 +137,15 @@ std::vector<checkpoint::StateFiles> RunStates::files_for(
     for (std::size_t i = 0; i < can.size(); ++i) can[i] = can[i] && it_can.at(i);
   }
   std::vector<checkpoint::StateFiles> files(folders.size());
-  for (std::size_t i = 0; i < files.size(); ++i)
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!lacking[i].empty())
+      log::info(
+          "sched.disks: {} in {}, which is not on the file system of {}; keep checkpoints on that "
+          "of {} states (train.checkpoint_local)",
+          can[i] ? "checkpoints copy files of states" : offload::kStatesAnew, folders[i].string(),
+          lacking[i], can[i] ? "most" : "the");
     if (can[i]) files[i] = {.subgroups = all, .with_parameters = with_parameters};
+  }
   return files;
 }
 

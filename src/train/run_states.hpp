@@ -46,8 +46,9 @@ class RunStates {
   /// Those whose states are away, and those whose FP32 parameters are, too, likewise.
   [[nodiscard]] std::vector<Index> states_away() const;
   [[nodiscard]] std::vector<Index> parameters_away() const;
-  /// The files of states that checkpoints in these folders, which are there or will be, can take as
-  /// they are, by folder: those of all ranks, where each can give them away.
+  /// The files of states that checkpoints in these folders, which are there or will be, can take,
+  /// or copy, by folder: those of all ranks, where each has some that it can give away. Says which
+  /// are not taken as they are, and why.
   [[nodiscard]] std::vector<checkpoint::StateFiles> files_for(
       std::span<const std::filesystem::path> folders, ranks::Exchange* exchange) const;
 

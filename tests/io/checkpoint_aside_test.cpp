@@ -28,6 +28,7 @@ void save(CheckpointStore& store, Index step, const std::string& text, bool best
   auto staging = store.begin(step);
   for (const char* name : {kManifestName, "model"}) std::ofstream(staging.path() / name) << text;
   staging.commit(best);
+  store.remove_discarded();
 }
 
 /// What save() was given; "torn": not all of it is there.

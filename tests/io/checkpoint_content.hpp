@@ -27,7 +27,9 @@ inline std::filesystem::path save(io::CheckpointStore& store, Index step, const 
                                   bool best = false) {
   auto staging = store.begin(step);
   fill(staging.path(), text);
-  return staging.commit(best);
+  std::filesystem::path folder = staging.commit(best);
+  store.remove_discarded();
+  return folder;
 }
 
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {

@@ -139,6 +139,20 @@ TEST_F(Store, ReplacesAStep) {
   EXPECT_THAT(names_in(folder()), UnorderedElementsAre("step-00000005", "last", "best"));
 }
 
+// Removing takes as long as writing: whoever waits for the commit need not wait for it.
+TEST_F(Store, LeavesWhatACommitTakesOutUntilItIsToBeRemoved) {
+  CheckpointStore store(scratch.path());
+  save(store, 1, "first");
+  auto staging = store.begin(2);
+  fill(staging.path(), "second");
+  staging.commit(false);
+  EXPECT_THAT(store.steps(), ElementsAre(2));
+  EXPECT_THAT(names_in(folder()),
+              UnorderedElementsAre("step-00000002", "step-00000001.discarded.tmp", "last"));
+  store.remove_discarded();
+  EXPECT_THAT(names_in(folder()), UnorderedElementsAre("step-00000002", "last"));
+}
+
 // The states between the system calls of a replacement, made by hand: each is what a crash leaves.
 TEST_F(Store, RecoversFromACrashAfterTheRefugeWasMade) {
   CheckpointStore store(scratch.path());
@@ -183,7 +197,10 @@ auto commit_in(const fs::path& out, Index step) {
     const auto store = std::make_shared<CheckpointStore>(out);
     const auto staging = std::make_shared<CheckpointStore::Staging>(store->begin(step));
     fill(staging->path(), "new");
-    return [store, staging] { staging->commit(true); };
+    return [store, staging] {
+      staging->commit(true);
+      store->remove_discarded();
+    };
   };
 }
 

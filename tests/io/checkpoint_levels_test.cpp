@@ -23,6 +23,7 @@ void save(CheckpointStore& store, Index step, bool best = false) {
   auto staging = store.begin(step);
   write_durably(staging.path() / kManifestName, std::to_string(step));
   staging.commit(best);
+  store.remove_discarded();
 }
 
 /// Sets the time at which the checkpoint was completed.

@@ -46,7 +46,7 @@ TEST_F(RegionFilesTest, HaveOtherFilesOnceTheyAreGivenAway) {
   EXPECT_EQ(next->file().size(), kBytes);
   regions.clear(first);
   EXPECT_EQ(regions.at(first).file, next);
-  kept->file().link(scratch_ / "kept");
+  EXPECT_TRUE(kept->file().link(scratch_ / "kept"));
   EXPECT_TRUE(std::filesystem::exists(scratch_ / "kept"));
 }
 
@@ -59,7 +59,7 @@ TEST_F(RegionFilesTest, ShareOneWhereTheProcessMayNotHaveSoMany) {
   EXPECT_THAT(testing::internal::GetCapturedStdout(),
               testing::HasSubstr("checkpoints write all states anew, as the process may have "));
   EXPECT_FALSE(regions.can_give());
-  EXPECT_FALSE(regions.can_name_in(scratch_.path()));
+  EXPECT_FALSE(regions.can_name_in(scratch_.path()).can);
   RegionFiles small(disks_, {{2}}, {kBytes});
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
   EXPECT_EQ(regions.at({0, 0}).file, regions.at({0, many - 1}).file);
@@ -69,10 +69,24 @@ TEST_F(RegionFilesTest, HaveNamesOnTheirOwnFileSystemOnly) {
   RegionFiles regions(disks_, {{1}}, {kBytes});
   if (!regions.can_give()) GTEST_SKIP() << "no files without names here";
   std::filesystem::create_directory(scratch_ / "here");
-  EXPECT_TRUE(regions.can_name_in(scratch_ / "here"));
+  EXPECT_TRUE(regions.can_name_in(scratch_ / "here").can);
+  EXPECT_EQ(regions.can_name_in(scratch_ / "here").lacking, "");
   EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "here"));
-  EXPECT_FALSE(regions.can_name_in("/proc"));
-  EXPECT_FALSE(regions.can_name_in(scratch_ / "nowhere"));
+  EXPECT_FALSE(regions.can_name_in("/proc").can);
+  EXPECT_FALSE(regions.can_name_in(scratch_ / "nowhere").can);
+}
+
+TEST_F(RegionFilesTest, OfSomeDisksHaveNamesWhereOthersHaveNone) {
+  if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
+  disks_.push_back({.folder = "/dev/shm"});
+  RegionFiles regions(disks_, {{1}, {1}}, {kBytes});
+  if (!regions.can_give()) GTEST_SKIP() << "no files without names here";
+  for (const auto& [folder, other] : {std::pair{scratch_.path(), std::string("/dev/shm")},
+                                      {"/dev/shm", scratch_.path().string()}}) {
+    const RegionFiles::Naming naming = regions.can_name_in(folder);
+    EXPECT_TRUE(naming.can) << folder;
+    EXPECT_EQ(naming.lacking, other);
+  }
 }
 
 /// Of `count` subgroups, and two that are written meanwhile.

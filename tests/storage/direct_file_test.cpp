@@ -46,8 +46,8 @@ TEST_F(UnlinkedFile, HasANameOnceItIsLinked) {
     write(engine_, file, 0, text);
     EXPECT_TRUE(fs::is_empty(scratch_.path()));
     file.truncate(8192);
-    file.link(scratch_ / "first");
-    file.link(scratch_ / "second");
+    EXPECT_TRUE(file.link(scratch_ / "first"));
+    EXPECT_TRUE(file.link(scratch_ / "second"));
   }
   EXPECT_EQ(content_of(scratch_ / "first"), text);
   EXPECT_TRUE(fs::equivalent(scratch_ / "first", scratch_ / "second"));
@@ -69,9 +69,11 @@ TEST_F(UnlinkedFile, IsDirectWhereOthersAre) {
 TEST_F(UnlinkedFile, TakesNoNameThatIsThereOrElsewhere) {
   const DirectFile file = DirectFile::create_unlinked(scratch_.path(), 4096);
   std::ofstream(scratch_ / "taken") << "mine";
-  EXPECT_THAT([&] { file.link(scratch_ / "taken"); }, test::fails_with({"taken", "cannot name"}));
+  EXPECT_THAT([&] { static_cast<void>(file.link(scratch_ / "taken")); },
+              test::fails_with({"taken", "cannot name"}));
   EXPECT_EQ(content_of(scratch_ / "taken"), "mine");
-  EXPECT_THAT([&] { file.link(scratch_ / "none/file"); }, test::fails_with({"none/file"}));
+  EXPECT_THAT([&] { static_cast<void>(file.link(scratch_ / "none/file")); },
+              test::fails_with({"none/file"}));
   EXPECT_THAT([&] { static_cast<void>(DirectFile::create_unlinked(scratch_ / "none", 0)); },
               test::fails_with({"none", "cannot open"}));
 }

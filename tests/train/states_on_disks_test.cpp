@@ -281,6 +281,26 @@ TEST_F(StatesOnDisks, OfAnotherFileSystemAreWritten) {
   EXPECT_TRUE(std::filesystem::remove(disk)) << "nothing is left";
 }
 
+TEST_F(StatesOnDisks, OfAnotherFileSystemAreCopiedWhereSomeAreTaken) {
+  if (::access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
+  const std::filesystem::path disk = fmt::format("/dev/shm/dos-states-{}", ::getpid());
+  std::filesystem::create_directory(disk);
+  disks_ += "," + disk.string();
+  config_.train.precision = "bf16";
+  config_.train.stop_after = 3;
+  const auto out = scratch_ / "run";
+  train_on_disks(out);
+  if (sum_of(of_metrics(out, "mb_checkpoint_linked")) == 0)
+    GTEST_SKIP() << "no files without names here";
+  EXPECT_GT(sum_of(of_metrics(out, "mb_checkpoint")), 0);
+  config_.train.stop_after = 0;
+  const auto goes_on = on_disks(out);
+  goes_on->resume(CheckpointReader(out, "last"));
+  goes_on->run();
+  EXPECT_TRUE(saved(out, "last") == straight(kSteps));
+  EXPECT_TRUE(std::filesystem::remove(disk)) << "nothing is left";
+}
+
 TEST_F(StatesOnDisks, WhichAreLostEndTheRunWithItsCheckpoints) {
   Index operations = 0;
   train_on_disks(scratch_ / "all", [&](Index number, const Operation&) {
