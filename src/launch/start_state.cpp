@@ -16,6 +16,8 @@ namespace {
 void resume(train::Trainer& trainer, const LaunchOptions& options, const train::Run& run,
             ranks::Exchange* exchange, std::optional<train::CheckpointReader>& checkpoint) {
   const bool says = run.share.rank == 0;
+  // No older one is of another model, seed or rule.
+  trainer.expect_own(*checkpoint);
   while (true) {
     try {
       take_whole(trainer, options, exchange, checkpoint);

@@ -15,6 +15,7 @@
 #include "checkpoint/wanted.hpp"
 #include "optim/optimizer.hpp"
 #include "storage/engine.hpp"
+#include "train/run.hpp"
 #include "train/run_info.hpp"
 
 namespace dos::train {
@@ -65,10 +66,14 @@ bool CheckpointReader::is_here(const tensor::ParameterSet& parameters,
          checkpoint::are_here(manifest_, checkpoint::optimizer_contents(parameters, optimizer));
 }
 
-void CheckpointReader::expect_seed(Index seed) const {
+void CheckpointReader::expect_own(const Run& run, const tensor::ParameterSet& parameters,
+                                  const optim::Optimizer& optimizer) const {
+  io::expect_architecture(folder_, manifest_, to_json(run.model));
+  const Index seed = run.config.train.seed;
   expect(manifest_.seed == static_cast<std::uint64_t>(seed),
          "{}: made with train.seed = {}, this run has {}: it orders the data, leave it as it was",
          (folder_ / io::kManifestName).string(), manifest_.seed, seed);
+  expect_states_of(parameters, optimizer);
 }
 
 void CheckpointReader::expect_lists(const std::vector<shape::ParameterSpec>& parameters) const {

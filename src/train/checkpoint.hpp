@@ -25,6 +25,8 @@ class Engine;
 
 namespace dos::train {
 
+struct Run;
+
 /// Prefix of the tokenizer's files in the output folder of a run.
 using io::kTokenizerPrefix;
 /// Beside it, what the Hugging Face folder that the run began with holds beside its weights.
@@ -52,8 +54,10 @@ class CheckpointReader {
   /// Whether all that this rank owns is in the folder, which may hold a part of the checkpoint.
   [[nodiscard]] bool is_here(const tensor::ParameterSet& parameters,
                              const optim::Optimizer& optimizer) const;
-  /// Throws Error unless the checkpoint was made with this train.seed.
-  void expect_seed(Index seed) const;
+  /// Throws Error, naming what differs, when the checkpoint is of another model, train.seed or
+  /// rule, or when a parameter is trained by one of both and frozen by the other.
+  void expect_own(const Run& run, const tensor::ParameterSet& parameters,
+                  const optim::Optimizer& optimizer) const;
   /// Throws Error unless the manifest lists each of the parameters: a damaged shape is found before
   /// memory is taken for it.
   void expect_lists(const std::vector<shape::ParameterSpec>& parameters) const;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "base/log.hpp"
 #include "codelets/cross_entropy/cross_entropy_codelet.hpp"
 #include "models/demand.hpp"
@@ -110,14 +109,16 @@ void Trainer::submit_given_values() {
   submitter_.profile().take(kNoStep);
 }
 
+void Trainer::expect_own(const CheckpointReader& checkpoint) {
+  together([&] { checkpoint.expect_own(inputs_.run, parameters_, *optimizer_); });
+}
+
 CheckpointRead Trainer::resume(const CheckpointReader& checkpoint) {
   const io::CheckpointManifest& manifest = checkpoint.manifest();
+  expect_own(checkpoint);
   CheckpointRead read;
-  together([&] {
-    io::expect_architecture(checkpoint.folder(), manifest, to_json(inputs_.run.model));
-    checkpoint.expect_seed(inputs_.run.config.train.seed);
-    read = checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_);
-  });
+  together(
+      [&] { read = checkpoint.load(checkpoints_.engine(), parameters_, *optimizer_, states_); });
   submit_given_values();
   start_step_ = manifest.step;
   feed_.start(start_step_, manifest.samples_consumed);

@@ -80,8 +80,11 @@ class Trainer {
   /// The parameters of folders, random ones of what none of them has, step 0. Throws Error when one
   /// is not finite.
   void start_from(std::span<const hf::ModelWeights> folders);
+  /// Throws Error, on all ranks when one finds it, when the checkpoint is of another model, seed or
+  /// rule, or trains other parameters.
+  void expect_own(const CheckpointReader& checkpoint);
   /// Parameters, moments, step and place in the data of a checkpoint. Throws Error, on all ranks
-  /// when one finds it, when it is of another model or seed, or damaged; then another may be tried.
+  /// when one finds it, as expect_own(), or when it is damaged; then another may be tried.
   CheckpointRead resume(const CheckpointReader& checkpoint);
 
   /// Runs to train.steps, train.stop_after or a signal (to any rank, which stops all after the same

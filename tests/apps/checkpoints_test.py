@@ -116,6 +116,17 @@ class Checkpoints(AppTest):
         self.assertEqual(result.returncode, status, result.stderr)
         return result.stderr
 
+    def test_what_no_older_one_would_mend_is_refused_at_once(self):
+        self.trained(keys=EVERY | {"train.stop_after": 6, "train.keep": 3})
+        for keys, refused in (({"optim.rule": "sgd"}, "this run has optim.rule = sgd"),
+                              ({"train.seed": 7}, "this run has 7"), ({"optim.freeze": "*_embedding.*"}, "this run freezes"),
+                              ({"model.width": 32}, "this run's 32")):
+            with self.subTest(refused):
+                said = self.go_on(keys=keys, status=1)
+                self.assertIn("step-00000006", said)
+                self.assertIn(refused, said)
+                self.assertNotIn("going back", said)
+
     def standing(self):
         """The steps of the run's own checkpoints, and of those that are set aside."""
         listed = self.listed()
