@@ -25,7 +25,6 @@
 #include "platform/mpi.hpp"
 #include "platform/topology.hpp"
 #include "ranks/agreed_error.hpp"
-#include "storage/fallback.hpp"
 #include "train/stop_signal.hpp"
 
 namespace {
@@ -55,7 +54,6 @@ void run(CommandLine& command, const dos::apps::Parser& app, dos::platform::MpiE
   if (command.launch.machines.empty())
     command.launch.machines = dos::apps::folder_with(dos::platform::host_name());
   command.launch.quiet = command.launch.quiet || mpi.rank() != 0;
-  if (mpi.rank() != 0) dos::storage::say_fallbacks_at(dos::log::Level::kDebug);
   if (command.print_config) {
     if (mpi.rank() != 0) return;
     dos::streams::print("{}",

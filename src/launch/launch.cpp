@@ -50,6 +50,7 @@
 #include "rt/history_model.hpp"
 #include "sched_starpu/policies.hpp"
 #include "shape/owners.hpp"
+#include "storage/fallback.hpp"
 #include "train/run_data.hpp"
 #include "train/run_info.hpp"
 #include "train/run_states.hpp"
@@ -318,6 +319,13 @@ void launch_prepared(const LaunchOptions& options, const Company& company, Prepa
   train(options, company, std::move(prepared), session, room, verification.get());
 }
 
+/// What the system of a node lacks is said by the first of its ranks.
+void say_fallbacks(const platform::RankPosition& position) {
+  storage::say_fallbacks_at(
+      position.local_rank == 0 ? log::Level::kInfo : log::Level::kDebug,
+      position.rank == 0 ? std::string() : fmt::format("rank {}: ", position.rank));
+}
+
 void launch_together(LaunchOptions options, const RankPlace& place, ranks::Exchange& exchange) {
   options.out = ranks::gather_texts(exchange, options.out.string()).front();
   agree_on_local_steps(options, &exchange);
@@ -348,6 +356,7 @@ void launch(const LaunchOptions& options, platform::MpiEnvironment& mpi) {
          options.lora_from.string());
   // Before there is an exchange: all ranks take part, and nothing else may call MPI then.
   const RankPlace place = find_rank_place();
+  say_fallbacks(place.position);
   if (mpi.size() == 1) {
     std::unique_ptr<io::RunLock> lock = lock_output(options);
     LaunchOptions alone = options;

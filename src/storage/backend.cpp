@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/backend.hpp"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <system_error>
 
@@ -13,9 +15,8 @@ std::unique_ptr<Backend> make_backend() {
   if (auto backend = make_uring_backend(&cause)) return backend;
   static std::atomic<bool> said = false;
   if (!said.exchange(true))
-    log::format(fallback_level(),
-                "io_uring is not to be had here ({}): threads read and write files",
-                std::generic_category().message(cause));
+    say_fallback(fmt::format("io_uring is not to be had here ({}): threads read and write files",
+                             std::generic_category().message(cause)));
   return make_thread_backend();
 }
 

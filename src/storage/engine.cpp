@@ -263,7 +263,7 @@ class Engine::Worker {
     --lane.under_way;
     const Index moved = std::max<Index>(completion.result, 0);
     if (task.buffer != nullptr) {
-      if (task.transfer->kind == Kind::kRead)
+      if (task.transfer->kind == Kind::kRead && task.transfer->fault.empty())
         std::memcpy(task.memory, task.buffer->data(), static_cast<std::size_t>(moved));
       lane.free_buffers.push_back(std::exchange(task.buffer, nullptr));
     }

@@ -91,6 +91,15 @@ TEST(Fallback, IsSaidAtTheLevelOfTheProcess) {
   EXPECT_THAT(words_of(as_another_rank, "debug"), HasSubstr("io_uring is not to be had here"));
 }
 
+// One of each node does, which says who it is.
+TEST(Fallback, IsSaidByTheRank) {
+  const auto as_rank = [] {
+    say_fallbacks_at(log::Level::kInfo, "rank 4: ");
+    return has_threads_without_a_ring();
+  };
+  EXPECT_THAT(words_of(as_rank), HasSubstr(" rank 4: io_uring is not to be had here"));
+}
+
 class DirectFallback : public testing::Test {
  protected:
   /// What is said where a file cannot be opened for direct transfers.
