@@ -119,6 +119,10 @@ TEST(Html, CheckpointsHaveRowsAndASection) {
     row.end += 1000;
   }
   EXPECT_EQ(count(to_html(trace, analyse(trace)), ">step 3 starts<"), 1) << "beside step 2";
+  trace.storage.push_back(test::sample_storage("write", 9'000'000, 2100, 2300));
+  trace.storage.back().purpose = "states";
+  EXPECT_EQ(count(to_html(trace, analyse(trace)), ">step 3 starts<"), 1)
+      << "what every step writes is no checkpoint";
 }
 
 TEST(Html, AUseOfTimeHasOneNameAndOneSquareEverywhereAndADefinition) {

@@ -67,7 +67,7 @@ std::string disks(const Analysis& analysis) {
 std::map<Index, double> written_in_steps(const Trace& trace, const Analysis& analysis) {
   std::map<Index, double> bytes;
   for (const Storage& row : trace.storage) {
-    if (row.operation != "write") continue;
+    if (row.operation != "write" || row.purpose != "checkpoint") continue;
     const auto step = std::ranges::upper_bound(analysis.steps, row.start, {}, &StepTimes::end);
     if (step != analysis.steps.end() && row.end >= step->start)
       bytes[step->step] += static_cast<double>(row.bytes);
