@@ -15,6 +15,14 @@ namespace {
 
 std::atomic<ProductChoice> chosen{ProductChoice::kAuto};
 
+bool is_amd() {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amd") != 0;
+#else
+  return false;
+#endif
+}
+
 /// A weight's gradient is the product whose left factor is transposed: dy^T x.
 bool onednn_multiplies(bool is_weight_gradient) {
   switch (chosen.load(std::memory_order_relaxed)) {
@@ -25,7 +33,8 @@ bool onednn_multiplies(bool is_weight_gradient) {
     case ProductChoice::kAuto:
       break;
   }
-  return !is_weight_gradient && onednn_uses_avx512();
+  static const bool always = is_amd();
+  return onednn_uses_avx512() && (always || !is_weight_gradient);
 }
 
 }  // namespace
