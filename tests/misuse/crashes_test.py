@@ -26,6 +26,14 @@ MOST_LOST = 5
 MOST_RUNS = 6
 
 
+def is_read(pid, descriptor):
+    """Whether it is of a file with tensors that the process has opened to read."""
+    if not os.readlink(descriptor.path).endswith(".safetensors"):
+        return False
+    info = Path(f"/proc/{pid}/fdinfo/{descriptor.name}").read_text(encoding="ascii")
+    return int(re.search(r"flags:\s*(\d+)", info)[1], 8) & os.O_ACCMODE == os.O_RDONLY
+
+
 class Crashes(MisuseTest):
     def setUp(self):
         super().setUp()
@@ -117,6 +125,16 @@ class Crashes(MisuseTest):
             return False
         return wait
 
+    def at_reading(self, process, duration):
+        """Waits until a run that goes on reads its checkpoint; one that is new is stopped at random."""
+        if not (self.out / "checkpoints/last").exists():
+            return self.at_random(process, duration)
+        while process.poll() is None:
+            with contextlib.suppress(OSError), os.scandir(f"/proc/{process.pid}/fd") as descriptors:
+                if any(is_read(process.pid, each) for each in descriptors):
+                    return True
+        return False
+
     def stagings(self):
         folders = [folder for node in self.nodes for folder in (node / "disk").glob("*/checkpoints")] or [self.out / "checkpoints"]
         with contextlib.suppress(FileNotFoundError):
@@ -178,6 +196,10 @@ class Crashes(MisuseTest):
     def test_behind_the_manifest(self):
         """SIGKILL while a checkpoint has its manifest and not its name"""
         self.kill_runs(1, 2, moment=self.at_window(has_manifest=True))
+
+    def test_while_reading(self):
+        """SIGKILL while a run that goes on reads its checkpoint"""
+        self.kill_runs(1, 2, moment=self.at_reading)
 
     def test_while_copying(self):
         """SIGKILL at a random instant of a run that copies from a disk of the node to its folder"""
