@@ -8,10 +8,13 @@ Each round trains anew with every setting in turn, in a folder of DIR, on random
 the median step, its ratio to that without checkpoints, the time of a checkpoint from its request to its link, the rate
 that follows, for how long updates waited, and the peak of memory beyond that of runs without; with --raw beside the rate at which
 threads that do nothing else write as many bytes durably (benchmark io), after each run, and a row `plain`: runs without checkpoints,
-beside which another process writes as many bytes over a file once a step (`of_plain`: a checkpoint's rate beside its); with --torch for how long torch.save() of as many bytes, with fsync(), would keep
+beside which another process writes as many bytes over a file once a step (`of_plain`: a checkpoint's rate beside its), and a row `traced`
+of one more run with a checkpoint every step, whose trace says when the last of its bytes were free (`free_s`), before which nobody can write them
+(`of_bound`: the longer of that and of the raw writing, over a checkpoint's time); with --torch for how long torch.save() of as many bytes, with fsync(), would keep
 a step waiting. docs/performance/checkpoints.md has such a run.
 """
 
+import csv
 import json
 import mmap
 import multiprocessing
@@ -111,6 +114,28 @@ def beside_plain_writer(folder, megabytes, period, work):
     return result, statistics.median(found)
 
 
+def seconds_until_free(storage):
+    """From the first to the last buffer of a checkpoint that could be read, medians over those in a file of a trace."""
+    begins = {}
+    with open(storage, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["operation"] == "hold":
+                begins.setdefault(row["step"], []).append(float(row["start_us"]))
+    return statistics.median(max(each) - min(each) for each in begins.values()) / 1e6
+
+
+def traced(options, folder):
+    """A row of one run with a checkpoint every step, and a trace."""
+    keys = {"model.preset": options.model, "train.steps": options.steps, "train.checkpoint_every": 1}
+    row = summarise(train(options.build, folder, keys, options.set, extra=["--trace", folder / "trace"]))
+    if not row.get("mb"):  # all was taken as it lay
+        return row
+    row["raw_mb_per_s"] = raw_rate(options.build, folder, row["mb"])
+    row["free_s"] = seconds_until_free(folder / "trace/rank0/storage.csv")
+    row["of_bound"] = max(row["free_s"], row["mb"] / row["raw_mb_per_s"]) / row["checkpoint_s"]
+    return row
+
+
 def summarise(run):
     steps = [line for line in run.lines if line["step"] > WARM_UP]
     saved = [line for line in steps if line.get("checkpoint_committed")]
@@ -151,6 +176,8 @@ def main():
                 run, rate = beside_plain_writer(folder, saved["mb"], saved["ms_mean"] / 1e3,
                                                 lambda chosen=keys: train(options.build, folder, chosen, options.set))
                 found["plain"].append(summarise(run) | {"mb_per_s": rate})
+        if options.raw:
+            found["traced"] = [traced(options, folder)]
     rows = []
     for every, runs in found.items():
         if not runs:
@@ -158,10 +185,10 @@ def main():
         row = {"every": every}
         for field in runs[0]:
             row[field] = statistics.median(run[field] for run in runs if field in run)
-        if 0 in found:
+        if 0 in found and every != "traced":
             row["ratio"] = statistics.median(a["ms_mean"] / b["ms_mean"] for a, b in zip(runs, found[0], strict=True))
             row["mb_beyond"] = statistics.median(a["mb_resident"] - b["mb_resident"] for a, b in zip(runs, found[0], strict=True))
-        if found.get("plain") and every != "plain" and "mb_per_s" in row:
+        if found.get("plain") and every not in ("plain", "traced") and "mb_per_s" in row:
             row["of_plain"] = statistics.median(a["mb_per_s"] / b["mb_per_s"] for a, b in zip(runs, found["plain"], strict=True))
         rows.append(row)
     if options.json:

@@ -78,11 +78,11 @@ class Run(NamedTuple):
     processor_s: float  # of all cores
 
 
-def train(build, folder, keys, assignments, group=None):
-    """A Run of command_of(), in the control group of the folder `group`, if any."""
+def train(build, folder, keys, assignments, group=None, extra=()):
+    """A Run of command_of() with `extra` options, in the control group of the folder `group`, if any."""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
-    command = command_of(build, folder, keys, assignments)
+    command = command_of(build, folder, keys, assignments) + [str(option) for option in extra]
     with open(folder / "errors", "w+", encoding="utf-8") as errors:
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=os.environ | {"STARPU_SILENT": "1"},
                                  preexec_fn=entering(group))
