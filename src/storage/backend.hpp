@@ -55,7 +55,7 @@ std::unique_ptr<Backend> make_thread_backend();
 /// kernel or a container's rules do not allow it; then `cause` gets the error.
 std::unique_ptr<Backend> make_uring_backend(int* cause = nullptr);
 
-/// The best that there is here; says once, at fallback_level(), when it is not io_uring, and why.
+/// The best that there is here; says once (say_fallback()) when it is not io_uring, and why.
 std::unique_ptr<Backend> make_backend();
 
 }  // namespace dos::storage
