@@ -15,7 +15,7 @@ namespace {
 
 std::atomic<ProductChoice> chosen{ProductChoice::kAuto};
 
-bool is_amd() {
+bool runs_on_amd() {
 #if defined(__x86_64__)
   return __builtin_cpu_is("amd") != 0;
 #else
@@ -33,8 +33,8 @@ bool onednn_multiplies(bool is_weight_gradient) {
     case ProductChoice::kAuto:
       break;
   }
-  static const bool always = is_amd();
-  return onednn_uses_avx512() && (always || !is_weight_gradient);
+  static const bool is_amd = runs_on_amd();
+  return onednn_uses_avx512() && (is_amd || !is_weight_gradient);
 }
 
 }  // namespace

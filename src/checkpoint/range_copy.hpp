@@ -35,8 +35,7 @@ struct SummedRange {
 /// Copies ranges from file to file; each byte is compared with its sum on its way.
 class RangeCopy {
  public:
-  RangeCopy(
-      storage::Engine& engine, const storage::Label& label, Turn turn = [](Index) {});
+  RangeCopy(storage::Engine& engine, const storage::Label& label, Turn turn);
   RangeCopy(const RangeCopy&) = delete;
   RangeCopy& operator=(const RangeCopy&) = delete;
   /// Waits for what is being written.

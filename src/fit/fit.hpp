@@ -17,8 +17,8 @@ namespace dos::fit {
 
 /// Rates of forward and backward that are known; what is missing is assumed.
 struct Measured {
-  std::optional<units::FlopsPerSecond>
-      compute{};  ///< of a device, or of the CPUs where they run the model
+  /// Of a device, or of the CPUs where they run the model.
+  std::optional<units::FlopsPerSecond> compute{};
   std::optional<planner::CopyRates> link{};
   std::optional<planner::DiskRates> disk{};
   std::optional<units::BytesPerSecond> dram{};

@@ -140,8 +140,8 @@ std::vector<checkpoint::StateFiles> RunStates::files_for(
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (!lacking[i].empty())
       log::info(
-          "sched.disks: {} in {}, which is not on the file system of {}; keep checkpoints on that "
-          "of {} states (train.checkpoint_local)",
+          "sched.disks: {} in {}, which takes no file of {} as it is; keep checkpoints on the file "
+          "system of {} states (train.checkpoint_local)",
           can[i] ? "checkpoints copy files of states" : offload::kStatesAnew, folders[i].string(),
           lacking[i], can[i] ? "most" : "the");
     if (can[i]) files[i] = {.subgroups = all, .with_parameters = with_parameters};

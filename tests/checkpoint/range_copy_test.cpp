@@ -43,7 +43,7 @@ class RangeCopyTest : public testing::Test {
     const auto input = storage::DirectFile::create(scratch_ / "input", std::ssize(content));
     storage::write(engine_, input, 0, content);
     const auto output = storage::DirectFile::create(scratch_ / "output", std::ssize(content));
-    RangeCopy copy(engine_, {});
+    RangeCopy copy(engine_, {}, [](Index) {});
     copy.begin(input, range_, output);
     copy.finish();
     return read_text(scratch_ / "output").substr(kBegin, kBytes);

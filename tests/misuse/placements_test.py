@@ -51,7 +51,8 @@ class Placements(MisuseTest):
     def draw_placement(self, run, ranks, has_opencl, name):
         """What the numbers must not depend on, and the environment. A run that goes on has what is not drawn from its checkpoint."""
         pick = self.random.choice
-        keys = {"train.opencl_devices": 0, "train.checkpoint_every": pick([0, 1, 2, 3, "auto"]), "train.keep": pick([1, 2]), "train.run_ahead": pick([1, 2, 3])}
+        keys = {"train.opencl_devices": 0, "train.checkpoint_every": pick([0, 1, 2, 3, "auto"]), "train.keep": pick([1, 2]),
+                "train.run_ahead": pick([1, 2, 3])}
         env = {"STARPU_SCHED": pick(POLICIES)}
         if pick([True, False]):
             disks = [self.folder / f"{name}-disk{i}" for i in range(pick([1, 2]))]
